@@ -1,10 +1,20 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod checkpoint;
+mod kit;
 mod message;
 mod meter;
+mod policy;
+mod pruner;
 mod session;
+mod summarizer;
 
+pub use checkpoint::*;
+pub use kit::*;
 pub use message::*;
 pub use meter::*;
+pub use policy::*;
+pub use pruner::*;
 pub use session::*;
+pub use summarizer::*;

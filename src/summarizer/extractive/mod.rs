@@ -1,0 +1,50 @@
+//! A summary without a model: what the messages hold, sorted into the kit's sections, within the room.
+
+mod facts;
+mod render;
+
+use super::{Summarizer, SummarizerError, SummaryReply, SummaryRequest};
+use crate::summarizer::{AsyncSummarizer, BoxFuture};
+
+/// Summarises without a model.
+///
+/// Deterministic: the same request gives the same text. It fills the sections that the kit names with what the messages hold:
+/// requests and rules in the user's words, files touched, commands, errors with what followed, the last actions, calls without a
+/// result. An earlier checkpoint is merged line by line. Nothing is invented; a section without a finding says "None.".
+///
+/// It weighs by kind and age, not by meaning, so a model's summary is better wherever one can be had.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExtractiveSummarizer;
+
+/// Provider and model under which the log records a summary that no model wrote.
+const PROVIDER: &str = "arya-presets";
+const MODEL: &str = "extractive";
+
+impl ExtractiveSummarizer {
+    /// The summariser.
+    pub fn new() -> Self {
+        Self
+    }
+
+    /// The summary of a request's messages.
+    pub fn summary(&self, request: &SummaryRequest) -> Result<SummaryReply, SummarizerError> {
+        let findings = facts::collect(request.messages());
+        let text = render::render(&findings, request)
+            .ok_or_else(|| SummarizerError::other("the room is too small for any finding"))?;
+        let mut reply = SummaryReply::text(PROVIDER, MODEL, text);
+        reply.max_tokens = Some(request.max_output_tokens());
+        Ok(reply)
+    }
+}
+
+impl Summarizer for ExtractiveSummarizer {
+    fn summarize(&mut self, request: &SummaryRequest) -> Result<SummaryReply, SummarizerError> {
+        self.summary(request)
+    }
+}
+
+impl AsyncSummarizer for ExtractiveSummarizer {
+    fn summarize<'a>(&'a self, request: &'a SummaryRequest) -> BoxFuture<'a, Result<SummaryReply, SummarizerError>> {
+        Box::pin(std::future::ready(self.summary(request)))
+    }
+}
