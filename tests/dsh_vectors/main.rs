@@ -1,0 +1,49 @@
+//! Runs the golden vectors of the harness against the crate.
+//!
+//! Two folders: the small copy in `tests/data/vectors`, always, and the full set, named by `ARYA_VECTORS`, where there is one.
+
+#![allow(clippy::indexing_slicing, reason = "a broken runner may panic")]
+
+mod compaction_ops;
+mod compare;
+mod deviation;
+mod host;
+mod log_ops;
+mod runner;
+mod script;
+mod sink;
+mod vector;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+fn manifest_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn copied_vectors() -> PathBuf {
+    manifest_dir().join("tests/data/vectors")
+}
+
+fn check(folder: &Path) -> Result<(), String> {
+    let rules = deviation::Rules::read(&copied_vectors().join("deviations.json"))?;
+    let report = runner::run(folder, &rules)?;
+    println!("{}\n{report}", folder.display());
+    if report.is_clean() { Ok(()) } else { Err("vectors failed; see above".into()) }
+}
+
+#[test]
+fn the_copied_vectors_hold() -> Result<(), String> {
+    check(&copied_vectors())
+}
+
+#[test]
+fn all_vectors_hold() -> Result<(), String> {
+    let folder =
+        std::env::var_os("ARYA_VECTORS").map_or_else(|| manifest_dir().join("../shared/vectors/dsh"), PathBuf::from);
+    if folder.is_dir() {
+        return check(&folder);
+    }
+    eprintln!("{} is absent: only the copied vectors were run", folder.display());
+    Ok(())
+}
