@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod engine;
 mod kit;
 mod message;
 mod meter;
@@ -11,6 +12,7 @@ mod session;
 mod summarizer;
 
 pub use checkpoint::*;
+pub use engine::*;
 pub use kit::*;
 pub use message::*;
 pub use meter::*;

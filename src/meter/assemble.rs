@@ -72,6 +72,8 @@ fn take(pieces: &mut Vec<(u64, Piece)>, index: u64, kind: &str, chunk: &Value) {
             let Some(block) = block else { return };
             let closed = Piece::Closed(block);
             match pieces.iter_mut().find(|(at, _)| *at == index) {
+                // The first end closes a block for good.
+                Some((_, Piece::Closed(_))) => {}
                 Some((_, piece)) => *piece = closed,
                 None => pieces.push((index, closed)),
             }

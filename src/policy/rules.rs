@@ -67,8 +67,8 @@ pub struct Rules {
     pub read_answer: bool,
     /// Whether summary, checkpoint and end are appended as one. Without it they are appended one by one.
     pub commit_as_one: bool,
-    /// Whether an error after folds that landed carries them.
-    pub errors_carry_landed: bool,
+    /// Whether what the host states of the situation counts beside the log: header, usage, unsent input.
+    pub use_situation: bool,
 }
 
 impl Rules {
@@ -84,7 +84,7 @@ impl Rules {
         progress: false,
         read_answer: false,
         commit_as_one: false,
-        errors_carry_landed: false,
+        use_situation: false,
     };
 
     /// What experience in the field asks for.
@@ -99,6 +99,6 @@ impl Rules {
         progress: true,
         read_answer: true,
         commit_as_one: true,
-        errors_carry_landed: true,
+        use_situation: true,
     };
 }

@@ -31,11 +31,6 @@ impl RawJson {
         // The text was valid JSON when it came in.
         serde_json::from_str(self.text()).unwrap_or(Value::Null)
     }
-
-    /// Reads the value as another type.
-    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_str(self.text()).ok()
-    }
 }
 
 impl From<&Value> for RawJson {

@@ -68,6 +68,7 @@ struct Marks {
     last_end_seed: Option<Seq>,
     last_header: Option<Seq>,
     last_context: Option<Seq>,
+    last_user: Option<Seq>,
     last_time: i64,
 }
 
@@ -82,6 +83,7 @@ impl Marks {
             EventData::EndSeed(_) => self.last_end_seed = seq,
             EventData::RequestHeader(_) => self.last_header = seq,
             EventData::RequestContext(_) => self.last_context = seq,
+            EventData::UserMessage(message) if message.source.is_user() => self.last_user = seq,
             _ => {}
         }
         self.last_time = event.time;
@@ -250,6 +252,11 @@ impl Session {
             .is_balanced_after(after.unwrap_or(0), self.nodes())
             .map_err(|seq| SessionError::UnmatchedResult { seq })?;
         Ok(position <= self.nodes().len() && (after.is_none() || balanced))
+    }
+
+    /// Seq of the newest message that the person wrote, on the surface or shadowed.
+    pub fn newest_user_message(&self) -> Option<Seq> {
+        self.marks.last_user
     }
 
     /// The latest request header.

@@ -18,7 +18,7 @@ pub(super) fn check<'e>(
             return Err(SessionError::Legacy { kind: kind.to_string() });
         }
         (EventData::RequestHeader(data), None) if data.reason == "fallback" => {
-            return Err(SessionError::Legacy { kind: "request/header with reason fallback".into() });
+            return Err(SessionError::Legacy { kind: "request/header (fallback)".into() });
         }
         (EventData::RequestHeader(data), None) => {
             if let Some(fault) = data.header.fault() {
@@ -39,10 +39,10 @@ pub(super) fn check<'e>(
     if let Some(sources) = &draft.sources {
         check_sources(sources, kind, seq)?;
     }
-    if let Some(message) = draft.data.message() {
-        if let Some(fault) = message_fault(&draft.data, message) {
-            return Err(SessionError::Message { kind: kind.into(), id: message.id.clone(), fault });
-        }
+    if let Some(message) = draft.data.message()
+        && let Some(fault) = message_fault(&draft.data, message)
+    {
+        return Err(SessionError::Message { kind: kind.into(), id: message.id.clone(), fault });
     }
     if let Some(SurfaceOp::Replace { start, end }) = draft.surface_op {
         let (first, last) = surface.run(start, end)?;

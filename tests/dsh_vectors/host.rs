@@ -1,15 +1,17 @@
-//! Where the runner meets the parts of the crate that compact, prune and resolve settings.
-//!
-//! Each function marked `TO CONNECT` answers [`Stop::NotBuilt`] until the crate has what it needs; everything around it is
-//! written. Results are JSON in the shape of the vectors.
+//! Where the runner meets the parts of the crate that compact, prune and resolve settings. Results are JSON in the shape of the
+//! vectors.
 
-use arya_presets::{Block, Meter, MeterError, NodeRange, Route, Session, SessionError, SinkError};
+use arya_presets::{
+    BaseEngine, Block, Cancellation, CancelledBy, CompactionEngine, CompactionError, CutRule, Failure as Cause, Frame,
+    Kit, ManualHost, ManualRequest, Meter, MeterError, NodeRange, Outcome, Policy, PolicyError, PrunePlan, Retain,
+    Route, RuleSet, Session, SessionError, SinkError, Situation, Step, SummarizerError, SummaryFailure, SummaryReply,
+    SummaryRequest, Trigger, TrimPolicy, WindowOrigin, compact_manual,
+};
 use serde_json::{Value, json};
 
+use crate::script::{Request, Script, ScriptError, Signals};
+use crate::vector::Strings;
 use crate::world::World;
-
-/// What a handler answers when it needs a part of the crate that does not exist yet.
-pub(crate) const NOT_BUILT: &str = "not built yet";
 
 /// An error as the vectors compare it.
 #[derive(Debug, Clone, Default)]
@@ -59,20 +61,13 @@ impl From<SinkError> for Failure {
     }
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    NotBuilt,
-    Failed(Failure),
-}
-
-impl<E: Into<Failure>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
+impl From<PolicyError> for Failure {
+    fn from(error: PolicyError) -> Self {
+        Self { message: error.to_string(), ..Self::default() }
     }
 }
 
-pub(crate) type Answer<T> = Result<T, Stop>;
+pub(crate) type Answer<T> = Result<T, Failure>;
 
 /// What pruning makes of the content of a result.
 #[derive(Debug)]
@@ -84,7 +79,6 @@ pub(crate) struct PrunedContent {
 
 /// What the vectors of `compactIfNeeded` arrange.
 #[derive(Debug)]
-#[expect(dead_code, reason = "read once the engine is connected")]
 pub(crate) struct Automatic<'a> {
     /// `pressure` or `context-overflow`.
     pub(crate) trigger: &'a str,
@@ -94,87 +88,226 @@ pub(crate) struct Automatic<'a> {
     pub(crate) pruner: Option<&'a Value>,
     /// The engine's settings, sparse.
     pub(crate) config: &'a Value,
-    /// The route that the agent is set to.
-    pub(crate) agent: Option<Route>,
 }
 
-/// TO CONNECT: the engine's settings, defaults filled in.
-pub(crate) fn resolve_config(_config: &Value) -> Answer<Value> {
-    Err(Stop::NotBuilt)
+/// The engine's settings, defaults filled in.
+pub(crate) fn resolve_config(config: &Value) -> Answer<Value> {
+    Ok(Policy::from_harness_config(config)?.to_harness_config())
 }
 
-/// TO CONNECT: the pruner's settings, defaults filled in.
-pub(crate) fn resolve_prune_config(_config: &Value) -> Answer<Value> {
-    Err(Stop::NotBuilt)
+/// The pruner's settings, defaults filled in.
+pub(crate) fn resolve_prune_config(config: &Value) -> Answer<Value> {
+    let trim = TrimPolicy::from_harness_config(config)?;
+    Ok(json!({ "thresholdChars": trim.threshold_chars, "headChars": trim.head_chars, "tailChars": trim.tail_chars }))
 }
 
-/// TO CONNECT: the engine's settings for a route.
-pub(crate) fn resolve_policy(_config: &Value, _target: &Route) -> Answer<Value> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: these settings scaled to a window, which may be out of bounds.
-pub(crate) fn resolve_spec(_config: &Value, _target: &Route, _window: &Value) -> Answer<Value> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: the run from the head that can be folded while a tail of this price stays.
-pub(crate) fn select_range(_session: &Session, _meter: &mut Meter, _retain_tokens: u64) -> Answer<Option<NodeRange>> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: the trimmed content of a result.
-pub(crate) fn prune_content(_config: &Value, _blocks: &[Block]) -> Answer<PrunedContent> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: every result trimmed; `{pruned: [...], charsRemoved}`.
-pub(crate) fn prune_session(_world: &mut World, _config: &Value) -> Answer<Value> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: folds a run, inside a turn. Hand each summary request to [`World::summarize`]; [`World::landed`] is the result.
-pub(crate) fn compact_region(_world: &mut World, _range: NodeRange) -> Answer<Option<Value>> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: the automatic path. As [`compact_region`]; none when nothing was to be done.
-pub(crate) fn compact_if_needed(_world: &mut World, _automatic: &Automatic<'_>) -> Answer<Option<Value>> {
-    Err(Stop::NotBuilt)
-}
-
-/// TO CONNECT: the manual path without what [`compact_now`] does around it.
-fn manual(_world: &mut World, _command_id: Option<&str>) -> Answer<Option<Value>> {
-    Err(Stop::NotBuilt)
-}
-
-/// The manual path with what is the host's: signals, the idle claim, the flush.
-pub(crate) fn compact_now(world: &mut World, command_id: Option<&str>) -> Answer<Option<Value>> {
-    if let Some(reason) = world.signals.caller() {
-        return Err(Failure::thrown(reason).into());
+/// The engine's settings for a route.
+pub(crate) fn resolve_policy(config: &Value, target: &Route) -> Answer<Value> {
+    let mut resolved = Policy::from_harness_config(config)?.for_route(target).to_harness_config();
+    if let Some(map) = resolved.as_object_mut() {
+        map.shift_remove("auto");
+        map.shift_remove("modelPolicies");
+        map.insert("target".into(), json!(target));
     }
-    world.maintenance.claim()?;
-    let answer = match world.signals.agent() {
-        Some(reason) => Err(cancelled(&reason)),
-        None => manual(world, command_id),
+    Ok(resolved)
+}
+
+/// These settings scaled to a window, which may be out of bounds.
+pub(crate) fn resolve_spec(config: &Value, target: &Route, window: &Value) -> Answer<Value> {
+    let policy = Policy::from_harness_config(config)?.for_route(target);
+    let levels = policy.harness_levels(target, window.as_i64().unwrap_or(0))?;
+    let mut spec = resolve_policy(config, target)?;
+    if let Some(map) = spec.as_object_mut() {
+        map.shift_remove("retainRatio");
+        map.insert("contextWindow".into(), window.clone());
+        map.insert("thresholdTokens".into(), json!(levels.threshold_tokens));
+        map.insert("retainTokens".into(), json!(levels.retain_tokens));
+    }
+    Ok(spec)
+}
+
+/// The run from the head that can be folded while a tail of this price stays.
+pub(crate) fn select_range(session: &Session, meter: &mut Meter, retain_tokens: u64) -> Answer<Option<NodeRange>> {
+    meter.sync(session)?;
+    Ok(arya_presets::select_range(session, meter, retain_tokens, CutRule::ByCount)?)
+}
+
+/// The pruner's settings with the harness's own marker.
+fn trim_policy(config: &Value, strings: &Strings) -> Answer<TrimPolicy> {
+    let mut trim = TrimPolicy::from_harness_config(config)?;
+    trim.marker = strings.get("PRUNE_MARKER").unwrap_or_default().to_owned();
+    Ok(trim)
+}
+
+/// The trimmed content of a result.
+pub(crate) fn prune_content(config: &Value, blocks: &[Block], strings: &Strings) -> Answer<PrunedContent> {
+    let trimmed = arya_presets::trim_content(blocks, &trim_policy(config, strings)?);
+    let chars: usize = blocks.iter().filter_map(Block::as_text).map(|text| text.chars().count()).sum();
+    Ok(PrunedContent {
+        chars_before: chars as u64,
+        pruned: trimmed.map(|trimmed| (trimmed.blocks, trimmed.chars_after as u64)),
+    })
+}
+
+/// Every result trimmed.
+pub(crate) fn prune_session(world: &mut World, config: &Value, strings: &Strings) -> Answer<Value> {
+    let plan = PrunePlan::trim(&world.session, &mut world.meter, &trim_policy(config, strings)?)?;
+    let report = plan.apply(&mut world.session, 0).map_err(|(error, _)| error)?;
+    let pruned: Vec<Value> = report
+        .pruned
+        .iter()
+        .map(|pruned| {
+            json!({
+                "originalSeq": pruned.original_seq, "replacementSeq": pruned.replacement_seq, "callId": pruned.call_id,
+                "charsBefore": pruned.chars_before, "charsAfter": pruned.chars_after,
+            })
+        })
+        .collect();
+    Ok(json!({ "pruned": pruned, "charsRemoved": report.chars_removed() }))
+}
+
+/// An engine under the harness's rules, with the harness's framing.
+fn engine(policy: Policy, strings: &Strings) -> BaseEngine {
+    let mut kit = Kit::base();
+    kit.frame = Frame {
+        opening: strings.get("FRAMING_OPEN").unwrap_or_default().to_owned(),
+        closing: strings.get("FRAMING_CLOSE").unwrap_or_default().to_owned(),
+        tag: "compacted-summary".into(),
     };
-    // Drop this where the engine flushes by itself.
-    let flushed = if world.closed_its_bracket() { world.session.flush() } else { Ok(()) };
-    world.maintenance.release();
-    if matches!(answer, Err(Stop::NotBuilt)) {
-        return answer;
-    }
-    if let Some(reason) = world.signals.caller() {
-        return Err(Failure::thrown(reason).into());
-    }
-    let answer = match world.signals.agent() {
-        Some(reason) if answer.is_err() => Err(cancelled(&reason)),
-        _ => answer,
-    }?;
-    flushed.map_err(|error| Failure::coded("persistence", error.to_string()))?;
-    Ok(answer)
+    BaseEngine::new(policy, kit, RuleSet::Harness).expect("a policy that was read is valid")
 }
 
-fn cancelled(reason: &Value) -> Stop {
-    Failure::coded("cancelled", reason.to_string()).into()
+/// Folds a run, inside a turn.
+pub(crate) fn compact_region(world: &mut World, range: NodeRange, strings: &Strings) -> Answer<Option<Value>> {
+    let trigger = Trigger::Region { start: range.start, end: range.end };
+    drive(world, engine(Policy { trim: None, ..Policy::default() }, strings), trigger, &Situation::new())
+}
+
+/// The automatic path; none when nothing was to be done.
+pub(crate) fn compact_if_needed(
+    world: &mut World,
+    automatic: &Automatic<'_>,
+    strings: &Strings,
+) -> Answer<Option<Value>> {
+    let mut policy = Policy::from_harness_config(automatic.config)?;
+    policy.trim = automatic.pruner.map(|config| trim_policy(config, strings)).transpose()?;
+    let trigger = match automatic.trigger {
+        "pressure" => Trigger::Pressure,
+        _ => Trigger::Overflow { reported: None },
+    };
+    // The log's route decides; what the agent is set to does not.
+    let mut situation = Situation::new();
+    if let Some(header) = world.session.request_header() {
+        let window = automatic.windows.get(&header.config.provider).and_then(Value::as_u64);
+        situation = situation.window(window.unwrap_or(0), WindowOrigin::Host);
+    }
+    drive(world, engine(policy, strings), trigger, &situation)
+}
+
+/// Begins, hands each request to the script, and resumes.
+fn drive(world: &mut World, mut engine: BaseEngine, trigger: Trigger, situation: &Situation) -> Answer<Option<Value>> {
+    let mut thrown = None;
+    let mut step = engine.begin(&mut world.session, trigger, situation);
+    loop {
+        step = match step {
+            Ok(Step::Done(Outcome::Compacted(_))) => return Ok(world.landed()),
+            Ok(Step::Done(_)) => return Ok(None),
+            Ok(Step::Summarize(pending)) => {
+                let reply = world.script.call(&mut world.session, &request_of(pending.request()));
+                let reply = reply_of(reply, &mut thrown);
+                engine.resume(&mut world.session, pending, reply)
+            }
+            Err(error) => return Err(failure_of(&error, thrown)),
+        }
+    }
+}
+
+fn request_of(request: &SummaryRequest) -> Request {
+    let header = request.header();
+    Request {
+        message_ids: request.messages().iter().map(|message| message.id.clone()).collect(),
+        system: header.and_then(|header| header.system.clone()).filter(|system| !system.is_empty()),
+        tools: header.and_then(|header| header.tools.clone()).filter(|tools| !tools.is_empty()),
+    }
+}
+
+fn reply_of(
+    reply: Result<crate::script::Reply, ScriptError>,
+    thrown: &mut Option<Value>,
+) -> Result<SummaryReply, SummarizerError> {
+    match reply {
+        Ok(reply) => {
+            let mut summary = SummaryReply::text(reply.provider, reply.model, "");
+            summary.content = reply.summary;
+            summary.max_tokens = reply.max_tokens;
+            summary.usage = reply.usage;
+            summary.raw_output = reply.raw_output;
+            if let Some(call) = reply.llm_stream_call {
+                summary.extra.insert("llmStreamCall", call);
+            }
+            Ok(summary)
+        }
+        Err(ScriptError::Thrown(value)) => {
+            let message = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            *thrown = Some(value);
+            Err(SummarizerError::other(message))
+        }
+        Err(ScriptError::Error { message, cause }) => {
+            let cause = cause.map(|cause| Box::new(SummarizerError::other(cause)) as _);
+            Err(SummarizerError::Other { message, cause })
+        }
+    }
+}
+
+fn failure_of(error: &CompactionError, thrown: Option<Value>) -> Failure {
+    match &error.failure {
+        Cause::Cancelled { by: CancelledBy::Caller, reason } => Failure::thrown(json!(reason)),
+        Cause::Summary(SummaryFailure::Summarizer(_)) if thrown.is_some() => {
+            Failure { thrown, ..Failure::coded(error.code(), error.to_string()) }
+        }
+        _ => Failure::coded(error.code(), error.to_string()),
+    }
+}
+
+/// The host that the vectors of `compactNow` arrange.
+struct VectorHost<'w> {
+    script: &'w mut Script,
+    signals: Signals,
+    maintenance: &'w mut crate::world::Maintenance,
+}
+
+impl ManualHost for VectorHost<'_> {
+    fn claim_idle(&mut self) -> bool {
+        self.maintenance.claim()
+    }
+
+    fn release(&mut self) {
+        self.maintenance.release();
+    }
+
+    fn summarize(&mut self, session: &mut Session, request: &SummaryRequest) -> Result<SummaryReply, SummarizerError> {
+        reply_of(self.script.call(session, &request_of(request)), &mut None)
+    }
+
+    fn cancellation(&self) -> Option<Cancellation> {
+        let text = |reason: Value| reason.as_str().map_or_else(|| reason.to_string(), str::to_owned);
+        let caller = self.signals.caller().map(|reason| Cancellation { by: CancelledBy::Caller, reason: text(reason) });
+        caller.or_else(|| {
+            self.signals.agent().map(|reason| Cancellation { by: CancelledBy::Agent, reason: text(reason) })
+        })
+    }
+}
+
+/// The manual path, with signals, idle claim and flush.
+pub(crate) fn compact_now(world: &mut World, command_id: Option<&str>, strings: &Strings) -> Answer<Option<Value>> {
+    let mut engine = engine(Policy { retain: Retain::Tokens(0), trim: None, ..Policy::default() }, strings);
+    let request = ManualRequest { instructions: None, command_id: command_id.map(str::to_owned) };
+    let mut host =
+        VectorHost { script: &mut world.script, signals: world.signals.clone(), maintenance: &mut world.maintenance };
+    let result = compact_manual(&mut engine, &mut world.session, request, &Situation::new(), &mut host);
+    match result {
+        Ok(Outcome::Compacted(_)) => Ok(world.landed()),
+        Ok(_) => Ok(None),
+        Err(error) => Err(failure_of(&error, None)),
+    }
 }

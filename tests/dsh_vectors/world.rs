@@ -8,9 +8,9 @@ use arya_presets::{Baseline, Event, EventData, Meter, Seq, Session};
 use serde_json::{Map, Value, json};
 
 use crate::compare::rename;
-use crate::host::{Answer, Failure, Stop};
+use crate::host::{Answer, Failure};
 use crate::log_ops::{harness_meter, loaded, parsed};
-use crate::script::{Reply, Request, Script, ScriptError, Signals, text_of_error};
+use crate::script::{Script, Signals, text_of_error};
 use crate::sink::{FailRule, FailingSink, SinkState, locked};
 use crate::vector::Vector;
 
@@ -48,11 +48,6 @@ impl World {
         Ok(Self { session, meter: harness_meter(), script, signals, maintenance, sink, seed, known_ids, injected })
     }
 
-    /// The scripted answer to a summary request.
-    pub(crate) fn summarize(&mut self, request: &Request) -> Result<Reply, ScriptError> {
-        self.script.call(&mut self.session, request)
-    }
-
     pub(crate) fn flushes(&self) -> u64 {
         locked(&self.sink).flushes()
     }
@@ -68,12 +63,6 @@ impl World {
 
     fn appended(&self) -> &[Event] {
         self.session.events().get(self.seed..).unwrap_or_default()
-    }
-
-    /// Whether the op began a compaction and ended it, well or badly.
-    pub(crate) fn closed_its_bracket(&self) -> bool {
-        let began = self.appended().iter().any(|event| matches!(event.data, EventData::CompactionStart(_)));
-        began && self.session.open_compaction().is_none()
     }
 
     /// The result that the harness would report of the last compaction that landed, read from the log.
@@ -105,19 +94,19 @@ impl World {
     }
 
     /// The outcome of an op with everything that it left behind, ids renamed.
-    pub(crate) fn outcome<T: serde::Serialize>(&self, answer: Answer<T>) -> Result<Map<String, Value>, String> {
+    pub(crate) fn outcome<T: serde::Serialize>(&self, answer: Answer<T>) -> Map<String, Value> {
         let mut outcome = Map::new();
         match answer {
             Ok(result) => outcome.insert("result".into(), json!(result)),
-            Err(Stop::Failed(failure)) => outcome.insert("error".into(), failure.to_json()),
-            Err(Stop::NotBuilt) => return Err(crate::host::NOT_BUILT.into()),
+            Err(failure) => outcome.insert("error".into(), failure.to_json()),
         };
         outcome.insert("appended".into(), events_json(&self.session, self.seed).into());
         outcome.extend(standing(&self.session));
         outcome.insert("measureAfter".into(), measured(&self.session));
+        outcome.insert("summarizerCalls".into(), json!(self.script.given()));
         let names = self.new_ids();
         outcome.values_mut().for_each(|value| rename(value, &names));
-        Ok(outcome)
+        outcome
     }
 
     /// The ids that were made while the op ran, with the names that vectors give them.
@@ -190,7 +179,7 @@ pub(crate) fn measured(session: &Session) -> Value {
             "totalTokens": measured.total_tokens,
             "surfaceTokens": measured.surface_tokens,
             "surfaceDeltaTokens": measured.surface_delta_tokens,
-            "baseline": baseline(&measured.baseline),
+            "baseline": { "kind": measured.baseline.kind(), "tokens": measured.baseline.tokens() },
         }),
         Err(error) => json!({ "error": Failure::from(error).to_json() }),
     }
@@ -217,9 +206,9 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn claim(&mut self) -> Result<(), Failure> {
+    pub(crate) fn claim(&mut self) -> bool {
         self.claims += 1;
-        if self.agent_busy { Err(Failure::coded("busy", "the agent is not idle")) } else { Ok(()) }
+        !self.agent_busy
     }
 
     pub(crate) fn release(&mut self) {
@@ -230,6 +219,7 @@ impl Maintenance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::Request;
 
     fn world() -> World {
         let vector = json!({
@@ -255,8 +245,8 @@ mod tests {
     fn the_result_is_read_from_the_log_and_new_ids_are_renamed() {
         let mut world = world();
         append(&mut world, &json!({"type": "compaction/start", "data": {"compactionId": "c-9", "turn": null}}));
-        assert!(!world.closed_its_bracket());
-        world.summarize(&Request { message_ids: vec!["old".into()], ..Request::default() }).unwrap();
+        let request = Request { message_ids: vec!["old".into()], ..Request::default() };
+        world.script.call(&mut world.session, &request).unwrap();
         let range = json!({"start": 0, "end": 0});
         append(
             &mut world,
@@ -271,8 +261,7 @@ mod tests {
                             "source": {"kind": "plugin", "plugin": "compact", "compactionId": "c-9"}}}),
         );
         append(&mut world, &json!({"type": "compaction/end", "data": {"compactionId": "c-9", "turn": null}}));
-        assert!(world.closed_its_bracket());
-        let outcome = Value::from(world.outcome(Ok(world.landed())).unwrap());
+        let outcome = Value::from(world.outcome(Ok(world.landed())));
         let result = json!({
             "compactionId": "<new-compaction-1>", "startSeq": 1, "summarySeq": 3, "summary": [], "shadowedRange": range,
             "shadowedSeqs": [0], "shadowedTokenCount": 4, "endSeq": 5, "sourceCommandId": "k",
@@ -286,11 +275,5 @@ mod tests {
             "data": {"compactionId": "<new-compaction-1>", "turn": null}})
         );
         assert_eq!(world.script.given(), [json!({"messageIds": ["old"]})]);
-    }
-
-    #[test]
-    fn an_op_that_is_not_built_has_no_outcome() {
-        let why = world().outcome::<Value>(Err(Stop::NotBuilt)).unwrap_err();
-        assert_eq!(why, crate::host::NOT_BUILT);
     }
 }

@@ -1,0 +1,139 @@
+//! A summary that is being written, and one that lies ready.
+
+use super::TriggerKind;
+use super::outcome::Landed;
+use crate::message::Message;
+use crate::policy::{Plan, Situation, Stability};
+use crate::session::{Lease, NodeRange, Seq};
+use crate::summarizer::{SummaryReply, SummaryRequest};
+use std::sync::Arc;
+
+/// What a conversation occupies: by the best figure there is, and by the estimate alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Occupancy {
+    pub(super) total: u64,
+    pub(super) estimate: u64,
+}
+
+/// A compaction on its way, across its folds.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    pub(super) kind: TriggerKind,
+    pub(super) situation: Situation,
+    pub(super) instructions: Option<String>,
+    pub(super) command_id: Option<String>,
+    /// Level, target and tail; none where the harness's rules know none.
+    pub(super) plan: Option<Plan>,
+    /// The harness's threshold, to compare with after each fold.
+    pub(super) threshold: Option<u64>,
+    pub(super) retain: u64,
+    pub(super) before: Occupancy,
+    pub(super) folds_left: u32,
+    pub(super) answers_left: u32,
+    pub(super) landed: Landed,
+}
+
+/// The run of nodes that a fold replaces.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    pub(super) seqs: Arc<[Seq]>,
+    pub(super) range: NodeRange,
+    pub(super) tokens: u64,
+    /// Generation and length of the surface when the run was chosen. While both stand, nothing changed.
+    pub(super) generation: u64,
+    pub(super) nodes: usize,
+}
+
+/// The open bracket of a compaction in the log.
+#[derive(Debug, Clone)]
+pub(super) struct Bracket {
+    pub(super) compaction_id: String,
+    pub(super) start_seq: Seq,
+    pub(super) turn: Option<u64>,
+}
+
+/// The person's newest message, as it stands in the checkpoint.
+#[derive(Debug, Clone)]
+pub(super) struct Pin {
+    pub(super) seq: Seq,
+    pub(super) text: String,
+}
+
+/// A summary that is being written.
+///
+/// It owns what the model call needs and what the commit checks again. While it exists, the session's bracket is held; when it
+/// is lost, the next [`begin`](super::CompactionEngine::begin) sees that and closes the bracket.
+#[derive(Debug)]
+#[must_use = "a pending summary keeps the session locked until it is resumed or abandoned"]
+pub struct Pending {
+    pub(super) instance: u64,
+    pub(super) session_id: String,
+    pub(super) attempt: Attempt,
+    pub(super) span: Span,
+    pub(super) stability: Stability,
+    pub(super) bracket: Option<Bracket>,
+    pub(super) pin: Option<Pin>,
+    pub(super) request: SummaryRequest,
+    /// Its existence tells the session that somebody still waits.
+    pub(super) _lease: Lease,
+}
+
+impl Pending {
+    /// What to ask the summariser.
+    pub fn request(&self) -> &SummaryRequest {
+        &self.request
+    }
+
+    /// What made the compaction be considered.
+    pub fn trigger(&self) -> TriggerKind {
+        self.attempt.kind
+    }
+
+    /// Id of the session that it belongs to.
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// Id of the compaction; none for a summary written ahead of need, which opens no bracket.
+    pub fn compaction_id(&self) -> Option<&str> {
+        self.bracket.as_ref().map(|bracket| bracket.compaction_id.as_str())
+    }
+
+    /// The nodes that will be shadowed, in surface order.
+    pub fn span(&self) -> &[Seq] {
+        &self.span.seqs
+    }
+
+    /// Price of the nodes that will be shadowed.
+    pub fn span_tokens(&self) -> u64 {
+        self.span.tokens
+    }
+}
+
+/// A checkpoint whose content is settled, before it has ids.
+#[derive(Debug)]
+pub(super) struct Draftsheet {
+    pub(super) checkpoint: Message,
+    pub(super) summary: Vec<crate::message::Block>,
+    pub(super) tokens: u64,
+    pub(super) reply: SummaryReply,
+}
+
+/// A summary that was written ahead of need and waits for its commit. Nothing of it is in the log.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) pending: Pending,
+    pub(super) sheet: Draftsheet,
+}
+
+impl Prepared {
+    /// The nodes that its commit will shadow.
+    pub fn span(&self) -> &[Seq] {
+        &self.pending.span.seqs
+    }
+
+    /// What its commit will free, in tokens.
+    pub fn gain_tokens(&self) -> u64 {
+        self.pending.span.tokens.saturating_sub(self.sheet.tokens)
+    }
+}
