@@ -1,0 +1,173 @@
+//! Compacts a conversation and says what it did.
+//!
+//! `cargo run --release --example compact` folds an embedded sample; `-- FILE` takes a session file or a JSON array of chat
+//! messages, `-- -` standard input.
+
+mod input;
+mod openai;
+mod report;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use arya_presets::{
+    BaseEngine, CompactionError, ExtractiveSummarizer, Kit, ManualRequest, Outcome, Policy, RuleSet, Session,
+    Situation, Summarizer, Trigger, Unattended, WindowOrigin, compact, compact_manual,
+};
+use clap::{Parser, ValueEnum};
+
+use input::{Conversation, Format};
+use report::Report;
+
+#[derive(Parser)]
+#[command(name = "compact", about = "Compacts a conversation and says what it did.")]
+struct Args {
+    /// A session file or a JSON array of chat messages; `-` for standard input. Without it, an embedded sample.
+    file: Option<PathBuf>,
+    /// The preset to compact with.
+    #[arg(long, default_value = "standard")]
+    preset: String,
+    /// The context window in tokens. Without it, the one that the session's log states.
+    #[arg(long)]
+    window: Option<u64>,
+    /// Output tokens that the next request reserves.
+    #[arg(long)]
+    max_output: Option<u64>,
+    /// Why to compact. Without it, `pressure` where the window is known, else `manual`.
+    #[arg(long)]
+    trigger: Option<TriggerName>,
+    /// The most characters that the checkpoint may have, frame included.
+    #[arg(long)]
+    max_checkpoint_chars: Option<usize>,
+    /// Who writes the summary.
+    #[arg(long, default_value = "extractive")]
+    summarizer: SummarizerName,
+    /// Base address of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1. The key is read from OPENAI_API_KEY.
+    #[arg(long, required_if_eq("summarizer", "openai"))]
+    base_url: Option<String>,
+    /// Model to ask there.
+    #[arg(long, required_if_eq("summarizer", "openai"))]
+    model: Option<String>,
+    /// Where to write the compacted conversation, in the format in which it came.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TriggerName {
+    Pressure,
+    Overflow,
+    Manual,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SummarizerName {
+    Extractive,
+    Openai,
+}
+
+/// Exit code for input or flags that cannot be used.
+const BAD_INPUT: u8 = 2;
+/// Exit code for a compaction that failed.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(code) => code,
+        Err(message) => {
+            // One line, whatever the message holds.
+            eprintln!("compact: {}", message.lines().collect::<Vec<_>>().join(" "));
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<ExitCode, String> {
+    let (policy, kit) = preset(&args.preset)?;
+    let policy = Policy { max_checkpoint_chars: args.max_checkpoint_chars, ..policy };
+    let mut engine = BaseEngine::new(policy, kit, RuleSet::Default).map_err(|error| error.to_string())?;
+    let mut conversation = input::read(args.file.as_deref())?;
+    let session = &mut conversation.session;
+    let situation = situation(args, session);
+    let events_before = session.revision();
+    let mut report = Report::before(&mut engine, session, &situation, conversation.format, &args.preset)
+        .map_err(|error| error.to_string())?;
+    eprintln!(
+        "{}: {} events, {} messages, {} tokens",
+        conversation.name, events_before, report.before.messages, report.before.tokens
+    );
+    let trigger = args.trigger.unwrap_or(if situation.window_tokens().is_some() {
+        TriggerName::Pressure
+    } else {
+        TriggerName::Manual
+    });
+    let result = match args.summarizer {
+        SummarizerName::Extractive => work(&mut engine, session, trigger, &situation, ExtractiveSummarizer::new()),
+        SummarizerName::Openai => {
+            let (Some(base_url), Some(model)) = (&args.base_url, &args.model) else {
+                return Err("--summarizer openai needs --base-url and --model".into());
+            };
+            eprintln!("asking {model} for the summary");
+            work(&mut engine, session, trigger, &situation, openai::Client::new(base_url, model))
+        }
+    };
+    report.after(&mut engine, session, &situation, events_before, &result).map_err(|error| error.to_string())?;
+    if let Some(path) = &args.out {
+        write_out(&conversation, path)?;
+        eprintln!("written to {}", path.display());
+    }
+    let text = if args.json { report.json() } else { report.text() };
+    // A reader that has seen enough closes the pipe; that is no failure.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn preset(name: &str) -> Result<(Policy, Kit), String> {
+    match name {
+        "standard" => Ok((Policy::default(), Kit::base())),
+        other => Err(format!("no preset is called {other:?}; built in so far: standard")),
+    }
+}
+
+fn situation(args: &Args, session: &Session) -> Situation {
+    let mut situation = Situation::from_log(session);
+    if let Some(window) = args.window {
+        situation = situation.window(window, WindowOrigin::Named("from --window".into()));
+    }
+    if let Some(max_output) = args.max_output {
+        situation = situation.max_output(max_output);
+    }
+    situation
+}
+
+fn work(
+    engine: &mut BaseEngine,
+    session: &mut Session,
+    trigger: TriggerName,
+    situation: &Situation,
+    mut summarizer: impl Summarizer,
+) -> Result<Outcome, CompactionError> {
+    match trigger {
+        TriggerName::Pressure => compact(engine, session, Trigger::Pressure, situation, &mut summarizer),
+        TriggerName::Overflow => {
+            compact(engine, session, Trigger::Overflow { reported: None }, situation, &mut summarizer)
+        }
+        TriggerName::Manual => {
+            compact_manual(engine, session, ManualRequest::default(), situation, &mut Unattended(summarizer))
+        }
+    }
+}
+
+fn write_out(conversation: &Conversation, path: &std::path::Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
+    match conversation.format {
+        Format::Session => conversation.session.write_jsonl(file).map_err(failed),
+        Format::Chat => input::write_chat(&conversation.session, file).map_err(failed),
+    }
+}
