@@ -145,6 +145,8 @@ impl std::fmt::Display for Abandon {
 /// What comes next.
 #[derive(Debug)]
 #[must_use = "a step may hold a request that somebody has to answer"]
+// One pending summary lives at a time; a box would buy nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum Step {
     /// Nothing more: this is what happened.
     Done(Outcome),

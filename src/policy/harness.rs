@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ModelPolicy, Policy, PolicyError, Retain, TrimPolicy, bound, check_retain, ratio};
+use super::{ModelPolicy, Policy, PolicyError, Retain, TrimPolicy, check_retain, ratio};
 use crate::session::Route;
 
 const SHARED_KEYS: [&str; 8] = [
@@ -288,8 +288,5 @@ fn whole(value: &Value) -> Option<u64> {
 }
 
 fn wrong(knob: &str, value: &Value, bounds: &'static str) -> PolicyError {
-    match bound(false, knob, value, bounds) {
-        Err(error) => error,
-        Ok(()) => PolicyError::OutOfBounds { knob: knob.into(), value: value.to_string(), bounds },
-    }
+    PolicyError::OutOfBounds { knob: knob.into(), value: value.to_string(), bounds }
 }

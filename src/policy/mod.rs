@@ -252,13 +252,13 @@ impl Policy {
         for (knob, percent) in
             [("pre_warm_percent", self.pre_warm_percent), ("post_turn_percent", self.post_turn_percent)]
         {
-            bound(percent <= 100, knob, percent, "0 (off) to 100")?;
+            bound(percent <= 100, knob, &percent, "0 (off) to 100")?;
         }
         let both = self.pre_warm_percent > 0 && self.post_turn_percent > 0;
         bound(
             !both || self.pre_warm_percent < self.post_turn_percent,
             "pre_warm_percent",
-            self.pre_warm_percent,
+            &self.pre_warm_percent,
             "below post_turn_percent where both are on",
         )?;
         if let Some(trim) = &self.trim {
@@ -315,26 +315,26 @@ impl TrimPolicy {
         bound(
             kept.is_some_and(|kept| kept <= self.threshold_chars),
             "trim.threshold_chars",
-            self.threshold_chars,
+            &self.threshold_chars,
             "at least head_chars, marker and tail_chars together",
         )
     }
 }
 
-fn bound(holds: bool, knob: &str, value: impl ToString, bounds: &'static str) -> Result<(), PolicyError> {
+fn bound(holds: bool, knob: &str, value: &impl ToString, bounds: &'static str) -> Result<(), PolicyError> {
     if holds { Ok(()) } else { Err(PolicyError::OutOfBounds { knob: knob.into(), value: value.to_string(), bounds }) }
 }
 
 fn ratio(knob: &str, value: f64) -> Result<(), PolicyError> {
-    bound(value > 0.0 && value <= 1.0, knob, value, "more than 0 and at most 1")
+    bound(value > 0.0 && value <= 1.0, knob, &value, "more than 0 and at most 1")
 }
 
 fn share(knob: &str, value: f64) -> Result<(), PolicyError> {
-    bound((0.0..=0.5).contains(&value), knob, value, "0 to 0.5")
+    bound((0.0..=0.5).contains(&value), knob, &value, "0 to 0.5")
 }
 
 fn positive(knob: &str, value: u64) -> Result<(), PolicyError> {
-    bound(value >= 1, knob, value, "at least 1")
+    bound(value >= 1, knob, &value, "at least 1")
 }
 
 fn check_retain(scope: &str, retain: Retain, threshold: f64) -> Result<(), PolicyError> {

@@ -167,20 +167,21 @@ pub(crate) fn prune_session(world: &mut World, config: &Value, strings: &Strings
 }
 
 /// An engine under the harness's rules, with the harness's framing.
-fn engine(policy: Policy, strings: &Strings) -> BaseEngine {
+fn engine(policy: Policy, strings: &Strings) -> Answer<BaseEngine> {
     let mut kit = Kit::base();
     kit.frame = Frame {
         opening: strings.get("FRAMING_OPEN").unwrap_or_default().to_owned(),
         closing: strings.get("FRAMING_CLOSE").unwrap_or_default().to_owned(),
         tag: "compacted-summary".into(),
     };
-    BaseEngine::new(policy, kit, RuleSet::Harness).expect("a policy that was read is valid")
+    BaseEngine::new(policy, kit, RuleSet::Harness)
+        .map_err(|error| Failure { message: error.to_string(), ..Failure::default() })
 }
 
 /// Folds a run, inside a turn.
 pub(crate) fn compact_region(world: &mut World, range: NodeRange, strings: &Strings) -> Answer<Option<Value>> {
     let trigger = Trigger::Region { start: range.start, end: range.end };
-    drive(world, engine(Policy { trim: None, ..Policy::default() }, strings), trigger, &Situation::new())
+    drive(world, engine(Policy { trim: None, ..Policy::default() }, strings)?, trigger, &Situation::new())
 }
 
 /// The automatic path; none when nothing was to be done.
@@ -201,7 +202,7 @@ pub(crate) fn compact_if_needed(
         let window = automatic.windows.get(&header.config.provider).and_then(Value::as_u64);
         situation = situation.window(window.unwrap_or(0), WindowOrigin::Host);
     }
-    drive(world, engine(policy, strings), trigger, &situation)
+    drive(world, engine(policy, strings)?, trigger, &situation)
 }
 
 /// Begins, hands each request to the script, and resumes.
@@ -300,7 +301,7 @@ impl ManualHost for VectorHost<'_> {
 
 /// The manual path, with signals, idle claim and flush.
 pub(crate) fn compact_now(world: &mut World, command_id: Option<&str>, strings: &Strings) -> Answer<Option<Value>> {
-    let mut engine = engine(Policy { retain: Retain::Tokens(0), trim: None, ..Policy::default() }, strings);
+    let mut engine = engine(Policy { retain: Retain::Tokens(0), trim: None, ..Policy::default() }, strings)?;
     let request = ManualRequest { instructions: None, command_id: command_id.map(str::to_owned) };
     let mut host =
         VectorHost { script: &mut world.script, signals: world.signals.clone(), maintenance: &mut world.maintenance };
