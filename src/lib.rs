@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod breaker;
 mod checkpoint;
 mod engine;
 mod kit;
@@ -11,6 +12,7 @@ mod pruner;
 mod session;
 mod summarizer;
 
+pub use breaker::*;
 pub use checkpoint::*;
 pub use engine::*;
 pub use kit::*;

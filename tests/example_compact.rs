@@ -1,4 +1,5 @@
 //! The main job as a person runs it: the example's binary, its flags, its exit codes and what it prints.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -10,7 +10,7 @@ use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
 use crate::meter::{MediaPricing, Meter, Pricing, Surroundings};
 use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
-use crate::pruner::PrunePlan;
+use crate::pruner::{PruneBudget, PrunePlan};
 use crate::session::{NodeRange, Route, Seq, Session};
 use crate::summarizer::{SummarizerError, SummaryReply};
 
@@ -413,12 +413,12 @@ impl BaseEngine {
         self.rules.progress && session.nodes().iter().take(cut).all(|node| node.message.source.is_checkpoint())
     }
 
-    /// Trims what is over its budget; whether anything was.
+    /// Reduces what needs no model; whether anything was reduced.
     fn prune(&mut self, session: &mut Session, attempt: &mut Attempt) -> Result<bool, CompactionError> {
-        let Some(trim) = &self.policy.trim else { return Ok(false) };
         let failed = |failure: Failure, landed: &Landed| CompactionError::after(failure, landed.clone());
-        let plan =
-            PrunePlan::trim(session, &mut self.meter, trim).map_err(|error| failed(error.into(), &attempt.landed))?;
+        let budget = PruneBudget { tail_tokens: attempt.plan.map(|plan| plan.tail_tokens), now: attempt.situation.now };
+        let plan = PrunePlan::new(session, &mut self.meter, &self.policy.prune, budget)
+            .map_err(|error| failed(error.into(), &attempt.landed))?;
         if plan.rewrites().is_empty() {
             return Ok(false);
         }

@@ -15,7 +15,7 @@ pub use base::{BaseEngine, BuildError, IdSource, LogIds};
 pub use drivers::{Hosted, compact, compact_async, compact_shared};
 pub use error::{Busy, CompactionError, Failure, SummaryFailure};
 pub use manual::{Cancellation, CancelledBy, ManualHost, ManualRequest, Unattended, compact_manual};
-pub use outcome::{Compacted, Fold, Landed, Outcome, Reason};
+pub use outcome::{BreakerOpen, Compacted, Fold, Landed, OpenedBy, Outcome, Reason};
 pub use pending::{Pending, Prepared};
 pub use range::select_range;
 

@@ -78,6 +78,61 @@ impl Compacted {
     }
 }
 
+/// What opened a breaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenedBy {
+    /// As many failures in a row as its limit says.
+    Failures {
+        /// Code of the last one.
+        last: String,
+    },
+    /// Folds that were filled up again at once.
+    Thrash {
+        /// The largest messages of the surface, in words.
+        contributors: Vec<String>,
+    },
+}
+
+/// A breaker that is open: why, since when, and what would close it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerOpen {
+    /// What opened it.
+    pub by: OpenedBy,
+    /// Automatic failures in a row.
+    pub failures: u32,
+    /// Folds in a row that were filled up again at once.
+    pub refills: u32,
+    /// When it opened or last let an attempt through, in milliseconds since the epoch.
+    pub since: i64,
+    /// When the next automatic attempt is let through; none where there is no cool-down.
+    pub retry_at: Option<i64>,
+}
+
+impl fmt::Display for BreakerOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.by {
+            OpenedBy::Failures { last } => {
+                write!(
+                    f,
+                    "automatic compaction is stopped after {} failures in a row, the last one {last}",
+                    self.failures
+                )?;
+            }
+            OpenedBy::Thrash { contributors } => write!(
+                f,
+                "automatic compaction is stopped: {} folds in a row were filled up again at once; the largest messages are {}",
+                self.refills,
+                contributors.join(", ")
+            )?,
+        }
+        match self.retry_at {
+            Some(at) => write!(f, "; one attempt is made at {at}, and a compaction on request starts it again"),
+            None => f.write_str("; a compaction on request starts it again"),
+        }
+    }
+}
+
 /// Why nothing was done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -118,6 +173,9 @@ pub enum Reason {
         /// What the policy asks for.
         least_tokens: u64,
     },
+    /// A breaker gates the automatic path.
+    #[error("{0}")]
+    BreakerOpen(BreakerOpen),
     /// The last automatic attempt made no progress and too little is new since.
     #[error(
         "the last attempt made no progress; {new_tokens} tokens are new, {needed_tokens} are needed before another"
@@ -141,6 +199,7 @@ impl Reason {
             Self::NothingToFold => "nothing-to-fold",
             Self::NoGain { .. } => "no-gain",
             Self::BelowMinFold { .. } => "below-min-fold",
+            Self::BreakerOpen(_) => "breaker-open",
             Self::NoProgressYet { .. } => "no-progress-yet",
         }
     }

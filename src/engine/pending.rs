@@ -89,6 +89,11 @@ impl Pending {
         self.attempt.kind
     }
 
+    /// The time that the situation stated.
+    pub(crate) fn now(&self) -> Option<i64> {
+        self.attempt.situation.now
+    }
+
     /// Id of the session that it belongs to.
     pub fn session_id(&self) -> &str {
         &self.session_id

@@ -4,8 +4,10 @@
 //! nothing.
 
 mod harness;
+mod prune;
 mod rules;
 mod situation;
+mod tools;
 mod window;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::session::Route;
 
 pub use harness::HarnessLevels;
+pub use prune::{ClearByClass, ClearOld, PrunePolicy};
 pub use rules::{CutRule, RuleSet, Rules, Stability};
 pub use situation::{Situation, Unsent, Window, WindowOrigin};
+pub use tools::{ToolClass, ToolEntry, ToolTable};
 pub use window::{Due, Level, Levels, Plan};
 
 /// A knob that cannot be as it is.
@@ -202,8 +206,8 @@ pub struct Policy {
     pub max_checkpoint_chars: Option<usize>,
     /// Knobs of single routes.
     pub model_policies: Vec<ModelPolicy>,
-    /// Budgets of the trim pruner; none for no pruning.
-    pub trim: Option<TrimPolicy>,
+    /// What may be reduced without a model.
+    pub prune: PrunePolicy,
     /// An automatic or overflow fold must save this share of the total before it, in [0, 0.5].
     pub min_gain_ratio: f64,
     /// How far under its level, as a share of the window, a fold must come, in [0, 0.5], so that it is not due again at once.
@@ -231,7 +235,7 @@ impl Default for Policy {
             summarizer: None,
             max_checkpoint_chars: None,
             model_policies: Vec::new(),
-            trim: Some(TrimPolicy::default()),
+            prune: PrunePolicy::default(),
             min_gain_ratio: 0.05,
             target_gap_ratio: 0.10,
         }
@@ -261,9 +265,7 @@ impl Policy {
             &self.pre_warm_percent,
             "below post_turn_percent where both are on",
         )?;
-        if let Some(trim) = &self.trim {
-            trim.validate()?;
-        }
+        self.prune.validate()?;
         if let Some(route) = &self.summarizer {
             check_route("summarizer", route)?;
         }
@@ -314,7 +316,7 @@ impl TrimPolicy {
             .and_then(|chars| chars.checked_add(self.marker.chars().count()));
         bound(
             kept.is_some_and(|kept| kept <= self.threshold_chars),
-            "trim.threshold_chars",
+            "prune.trim.threshold_chars",
             &self.threshold_chars,
             "at least head_chars, marker and tail_chars together",
         )
