@@ -20,6 +20,7 @@ const ANSWERS_OF_REFILL: usize = 12;
 const NAMED_CONTRIBUTORS: usize = 3;
 
 /// How an attempt ended.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
     pub(super) kind: TriggerKind,
     pub(super) class: &'static str,

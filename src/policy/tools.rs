@@ -32,7 +32,7 @@ pub struct ToolEntry {
     pub name: String,
     /// What it is for.
     pub class: ToolClass,
-    /// Arguments that name its target, the first one present counts: a path, a pattern, a command, an address.
+    /// Arguments that name its target, the first one present counts: a path, a pattern, an address.
     pub target: Vec<String>,
 }
 
@@ -43,7 +43,8 @@ pub struct ToolTable(Vec<ToolEntry>);
 
 const PATH: &[&str] = &["path", "file_path", "filePath", "absolute_path", "notebook_path", "filename", "dir_path"];
 const PATTERN: &[&str] = &["pattern", "query", "path", "dir_path"];
-const COMMAND: &[&str] = &["command", "cmd", "code"];
+/// A command is no target: two commands are hardly ever the same, and each result stands for itself.
+const NONE: &[&str] = &[];
 const ADDRESS: &[&str] = &["url", "query", "prompt"];
 
 impl Default for ToolTable {
@@ -76,7 +77,7 @@ impl Default for ToolTable {
             ),
             (
                 Shell,
-                COMMAND,
+                NONE,
                 &[
                     "bash",
                     "shell",
