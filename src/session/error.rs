@@ -161,11 +161,13 @@ pub enum SessionError {
         #[source]
         error: Box<SessionError>,
     },
-    /// A last line without a line end that is no whole event: the writer died while writing it.
-    #[error("line {line} is cut off; the events before it are whole")]
-    TornTail {
+    /// A bad line that had been committed: the end of a turn stands behind it. Leaving it out would lose what it held.
+    #[error("line {line} is damaged and later lines prove that it was committed: {why}")]
+    LostLine {
         /// The line, from 1.
         line: usize,
+        /// What is wrong with it.
+        why: String,
     },
     /// Reading failed.
     #[error("reading failed: {0}")]
@@ -201,7 +203,7 @@ impl SessionError {
             Self::UnmatchedResult { .. } => "unmatched-result",
             Self::FileHeader { .. } => "file-header",
             Self::Line { error, .. } => error.code(),
-            Self::TornTail { .. } => "torn-tail",
+            Self::LostLine { .. } => "lost-line",
             Self::Io(_) => "io",
             Self::Sink(_) => "sink",
         }

@@ -5,7 +5,7 @@ use std::io::{BufRead, Write};
 use serde_json::Value;
 
 use super::error::SessionError;
-use super::event::Event;
+use super::scan::read_line;
 use super::{Session, SessionHeader};
 
 /// A session read from a file, and what its reader had to leave out.
@@ -35,9 +35,14 @@ impl Session {
                 break;
             }
             let whole = text.ends_with('\n');
-            match Event::from_json(text.trim_end_matches(['\n', '\r'])) {
+            match read_line(text.trim_end_matches(['\n', '\r']), session.revision()) {
                 Err(_) if !whole => torn_line = Some(line),
-                read => read.and_then(|event| session.load(event)).map_err(|error| at_line(line, error))?,
+                Err(error) => return Err(at_line(line, error)),
+                Ok(events) => {
+                    for event in events {
+                        session.load(event).map_err(|error| at_line(line, error))?;
+                    }
+                }
             }
         }
         Ok(Loaded { session, torn_line })
@@ -79,11 +84,11 @@ fn at_line(line: usize, error: SessionError) -> SessionError {
     SessionError::Line { line, error: Box::new(error) }
 }
 
-fn read_header(text: &str) -> Result<SessionHeader, SessionError> {
+/// Reads the first line of a session file.
+pub(super) fn read_header(text: &str) -> Result<SessionHeader, SessionError> {
     let wrong = |why: String| SessionError::FileHeader { why };
-    let mut value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    let kind = value.as_object_mut().and_then(|map| map.shift_remove("type"));
-    if kind.as_ref().and_then(Value::as_str) != Some("session") {
+    let value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    if value.get("type").and_then(Value::as_str) != Some("session") {
         return Err(wrong("it has no `type` of \"session\"".into()));
     }
     let header: SessionHeader = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;

@@ -8,7 +8,11 @@ mod event;
 mod header;
 mod jsonl;
 mod pairing;
+mod repair;
+mod rows;
+mod scan;
 mod sink;
+mod store;
 mod surface;
 mod validate;
 
@@ -25,7 +29,10 @@ pub use event::{
 };
 pub use header::{RequestConfig, RequestContext, RequestHeader, Route, SessionHeader};
 pub use jsonl::Loaded;
+pub use repair::RepairTexts;
+pub use scan::{Dropped, Scan, scan_jsonl};
 pub use sink::EventSink;
+pub use store::{Compression, FileMedium, JsonlSink, JsonlStore, Medium, OpenReport, Opened, StoreError};
 pub use surface::{Node, NodeKind};
 
 use surface::{Surface, Undo};
