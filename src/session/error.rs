@@ -169,6 +169,22 @@ pub enum SessionError {
         /// What is wrong with it.
         why: String,
     },
+    /// A fork at a place that the log does not have.
+    #[error("a fork after {boundary} events; the log has {events}")]
+    ForkBoundary {
+        /// The place.
+        boundary: Seq,
+        /// Events of the log.
+        events: Seq,
+    },
+    /// A fork inside a turn.
+    #[error("a fork after {boundary} events would cut turn {turn}; fork where a turn has ended")]
+    ForkInTurn {
+        /// The place.
+        boundary: Seq,
+        /// The turn that is open there.
+        turn: u64,
+    },
     /// Reading failed.
     #[error("reading failed: {0}")]
     Io(#[from] std::io::Error),
@@ -204,6 +220,8 @@ impl SessionError {
             Self::FileHeader { .. } => "file-header",
             Self::Line { error, .. } => error.code(),
             Self::LostLine { .. } => "lost-line",
+            Self::ForkBoundary { .. } => "fork-boundary",
+            Self::ForkInTurn { .. } => "fork-in-turn",
             Self::Io(_) => "io",
             Self::Sink(_) => "sink",
         }
