@@ -23,19 +23,22 @@ impl Session {
     ///
     /// The session gets no end-of-seed mark; see [`Session::restore`] and [`Session::resume_jsonl`].
     pub fn read_jsonl(mut reader: impl BufRead) -> Result<Loaded, SessionError> {
-        let mut text = String::new();
-        if reader.read_line(&mut text)? == 0 {
+        // Lines are read as bytes: a writer may have died in the middle of a character.
+        let mut bytes = Vec::new();
+        if reader.read_until(b'\n', &mut bytes)? == 0 {
             return Err(SessionError::FileHeader { why: "the file is empty".into() });
         }
-        let mut session = Self::with_header(read_header(&text)?);
+        let header =
+            std::str::from_utf8(&bytes).map_err(|error| SessionError::FileHeader { why: error.to_string() })?;
+        let mut session = Self::with_header(read_header(header)?);
         let mut torn_line = None;
         for line in 2.. {
-            text.clear();
-            if reader.read_line(&mut text)? == 0 {
+            bytes.clear();
+            if reader.read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let whole = text.ends_with('\n');
-            match Event::from_json(text.trim_end_matches(['\n', '\r'])) {
+            let whole = bytes.ends_with(b"\n");
+            match event_of(&bytes) {
                 Err(_) if !whole => torn_line = Some(line),
                 read => read.and_then(|event| session.load(event)).map_err(|error| at_line(line, error))?,
             }
@@ -73,6 +76,11 @@ impl SessionHeader {
         }
         serde_json::to_string(&Line { r#type: "session", header: self }).unwrap_or_default()
     }
+}
+
+fn event_of(line: &[u8]) -> Result<Event, SessionError> {
+    let text = std::str::from_utf8(line).map_err(|error| SessionError::Json(serde::de::Error::custom(error)))?;
+    Event::from_json(text.trim_end_matches(['\n', '\r']))
 }
 
 fn at_line(line: usize, error: SessionError) -> SessionError {
