@@ -8,7 +8,7 @@ use super::pending::{Attempt, Occupancy, Pending};
 use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
-use crate::meter::{MediaPricing, Meter, Pricing, Surroundings};
+use crate::meter::{MediaPricing, Meter, Pricing, Surroundings, total};
 use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
 use crate::pruner::PrunePlan;
 use crate::session::{NodeRange, Route, Seq, Session};
@@ -170,14 +170,14 @@ impl BaseEngine {
 
     pub(super) fn occupancy(&mut self, session: &Session, situation: &Situation) -> Result<Occupancy, CompactionError> {
         let measured = self.measure(session, situation)?;
-        let estimate = measured.header_tokens + measured.surface_tokens + measured.unsent_tokens;
+        let estimate = total([measured.header_tokens, measured.surface_tokens, measured.unsent_tokens].into_iter());
         Ok(Occupancy { total: measured.total_tokens, estimate })
     }
 
     /// Tokens that no fold can free: system prompt, tools, unsent input.
     fn overhead(&mut self, session: &Session, situation: &Situation) -> Result<u64, CompactionError> {
         let measured = self.measure(session, situation)?;
-        Ok(measured.header_tokens + measured.unsent_tokens)
+        Ok(measured.header_tokens.saturating_add(measured.unsent_tokens))
     }
 
     /// The check before a request, after a turn, or on a switch of the model.
@@ -223,7 +223,7 @@ impl BaseEngine {
         }
         if due.level == Level::PreWarm && policy.min_fold_tokens > 0 {
             let cut = self.automatic_cut(session, &attempt)?;
-            let most_tokens = session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)).sum();
+            let most_tokens = total(session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)));
             if most_tokens < policy.min_fold_tokens {
                 let reason = Reason::BelowMinFold { most_tokens, least_tokens: policy.min_fold_tokens };
                 return finish(attempt, reason);

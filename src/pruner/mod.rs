@@ -8,7 +8,7 @@ mod trim;
 use std::sync::Arc;
 
 use crate::message::{Block, Message, ToolResult};
-use crate::meter::{Meter, MeterError};
+use crate::meter::{Meter, MeterError, total};
 use crate::policy::TrimPolicy;
 use crate::session::{
     CompactionPrune, Draft, Event, EventData, NodeKind, NodeRange, Seq, Session, SessionError, ToolResultMessage,
@@ -74,7 +74,7 @@ impl PruneReport {
 
     /// Tokens that are gone from the surface.
     pub fn tokens_freed(&self) -> u64 {
-        self.pruned.iter().map(|pruned| pruned.tokens_before.saturating_sub(pruned.tokens_after)).sum()
+        total(self.pruned.iter().map(|pruned| pruned.tokens_before.saturating_sub(pruned.tokens_after)))
     }
 
     /// Adds what a later pass did.
@@ -117,7 +117,7 @@ impl PrunePlan {
 
     /// Tokens that the pass would free.
     pub fn tokens_freed(&self) -> u64 {
-        self.rewrites.iter().map(|rewrite| rewrite.tokens_before.saturating_sub(rewrite.tokens_after)).sum()
+        total(self.rewrites.iter().map(|rewrite| rewrite.tokens_before.saturating_sub(rewrite.tokens_after)))
     }
 
     /// Lands the plan, one pair of events a result: what is shadowed at which price, then the rewritten result. A pair lands
