@@ -480,6 +480,7 @@ impl BaseEngine {
         pending.attempt.situation = situation.clone();
         pending.attempt.before = self.occupancy(session, situation)?;
         let bracket = self.start(session, &pending.attempt, turn).map_err(Failure::Commit)?;
+        session.set_lease(bracket.start_seq, &pending._lease);
         pending.bracket = Some(bracket);
         self.land(session, pending, sheet)
     }
