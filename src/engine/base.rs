@@ -216,13 +216,13 @@ impl BaseEngine {
         attempt.plan = Some(plan);
         attempt.retain = plan.tail_tokens;
         if self.prune(session, &mut attempt)? {
-            let now = self.occupancy(session, situation)?;
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if now.total < due.tokens {
                 return done(Outcome::Pruned(attempt.landed.pruned));
             }
         }
         if due.level == Level::PreWarm && policy.min_fold_tokens > 0 {
-            let cut = self.automatic_cut(session, &attempt)?;
+            let cut = self.automatic_cut(session, &attempt).map_err(|error| error.with(&attempt.landed))?;
             let most_tokens = total(session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)));
             if most_tokens < policy.min_fold_tokens {
                 let reason = Reason::BelowMinFold { most_tokens, least_tokens: policy.min_fold_tokens };
@@ -257,8 +257,11 @@ impl BaseEngine {
         let mut attempt = self.attempt(&policy, TriggerKind::Pressure, situation, before);
         attempt.threshold = Some(levels.threshold_tokens);
         attempt.retain = levels.retain_tokens;
-        if self.prune(session, &mut attempt)? && below(self.occupancy(session, situation)?.total) {
-            return done(Outcome::Pruned(attempt.landed.pruned));
+        if self.prune(session, &mut attempt)? {
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
+            if below(now.total) {
+                return done(Outcome::Pruned(attempt.landed.pruned));
+            }
         }
         self.next_fold(session, attempt)
     }
@@ -293,7 +296,7 @@ impl BaseEngine {
         if self.prune(session, &mut attempt)?
             && let Some(plan) = attempt.plan
         {
-            let now = self.occupancy(session, situation)?;
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if scaled(before, now) <= plan.target_tokens && gained(before, now) >= self.least_gain(before) {
                 return done(Outcome::Pruned(attempt.landed.pruned));
             }
