@@ -425,7 +425,7 @@ impl BaseEngine {
         if plan.rewrites().is_empty() {
             return Ok(false);
         }
-        match plan.apply(session, attempt.situation.now.unwrap_or(0)) {
+        match plan.apply(session, attempt.situation.now.unwrap_or(i64::MIN)) {
             Ok(report) => attempt.landed.pruned.merge(report),
             Err((error, report)) => {
                 attempt.landed.pruned.merge(report);
