@@ -8,7 +8,7 @@ use super::pending::{Attempt, Occupancy, Pending};
 use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
-use crate::meter::{MediaPricing, Meter, Pricing, Surroundings};
+use crate::meter::{MediaPricing, Meter, Pricing, Surroundings, total};
 use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
 use crate::pruner::{PruneBudget, PrunePlan};
 use crate::session::{NodeRange, Route, Seq, Session};
@@ -170,14 +170,14 @@ impl BaseEngine {
 
     pub(super) fn occupancy(&mut self, session: &Session, situation: &Situation) -> Result<Occupancy, CompactionError> {
         let measured = self.measure(session, situation)?;
-        let estimate = measured.header_tokens + measured.surface_tokens + measured.unsent_tokens;
+        let estimate = total([measured.header_tokens, measured.surface_tokens, measured.unsent_tokens].into_iter());
         Ok(Occupancy { total: measured.total_tokens, estimate })
     }
 
     /// Tokens that no fold can free: system prompt, tools, unsent input.
     fn overhead(&mut self, session: &Session, situation: &Situation) -> Result<u64, CompactionError> {
         let measured = self.measure(session, situation)?;
-        Ok(measured.header_tokens + measured.unsent_tokens)
+        Ok(measured.header_tokens.saturating_add(measured.unsent_tokens))
     }
 
     /// The check before a request, after a turn, or on a switch of the model.
@@ -216,14 +216,14 @@ impl BaseEngine {
         attempt.plan = Some(plan);
         attempt.retain = plan.tail_tokens;
         if self.prune(session, &mut attempt)? {
-            let now = self.occupancy(session, situation)?;
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if now.total < due.tokens {
                 return done(Outcome::Pruned(attempt.landed.pruned));
             }
         }
         if due.level == Level::PreWarm && policy.min_fold_tokens > 0 {
-            let cut = self.automatic_cut(session, &attempt)?;
-            let most_tokens = session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)).sum();
+            let cut = self.automatic_cut(session, &attempt).map_err(|error| error.with(&attempt.landed))?;
+            let most_tokens = total(session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)));
             if most_tokens < policy.min_fold_tokens {
                 let reason = Reason::BelowMinFold { most_tokens, least_tokens: policy.min_fold_tokens };
                 return finish(attempt, reason);
@@ -257,8 +257,11 @@ impl BaseEngine {
         let mut attempt = self.attempt(&policy, TriggerKind::Pressure, situation, before);
         attempt.threshold = Some(levels.threshold_tokens);
         attempt.retain = levels.retain_tokens;
-        if self.prune(session, &mut attempt)? && below(self.occupancy(session, situation)?.total) {
-            return done(Outcome::Pruned(attempt.landed.pruned));
+        if self.prune(session, &mut attempt)? {
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
+            if below(now.total) {
+                return done(Outcome::Pruned(attempt.landed.pruned));
+            }
         }
         self.next_fold(session, attempt)
     }
@@ -293,7 +296,7 @@ impl BaseEngine {
         if self.prune(session, &mut attempt)?
             && let Some(plan) = attempt.plan
         {
-            let now = self.occupancy(session, situation)?;
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if scaled(before, now) <= plan.target_tokens && gained(before, now) >= self.least_gain(before) {
                 return done(Outcome::Pruned(attempt.landed.pruned));
             }
@@ -422,7 +425,7 @@ impl BaseEngine {
         if plan.rewrites().is_empty() {
             return Ok(false);
         }
-        match plan.apply(session, attempt.situation.now.unwrap_or(0)) {
+        match plan.apply(session, attempt.situation.now.unwrap_or(i64::MIN)) {
             Ok(report) => attempt.landed.pruned.merge(report),
             Err((error, report)) => {
                 attempt.landed.pruned.merge(report);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::pending::Prepared;
 use crate::message::Message;
+use crate::meter::total;
 use crate::policy::Due;
 use crate::pruner::PruneReport;
 use crate::session::{NodeRange, Seq};
@@ -250,7 +251,7 @@ impl fmt::Display for Outcome {
             Self::Compacted(compacted) => {
                 let folds = &compacted.landed.folds;
                 let items: usize = folds.iter().map(|fold| fold.shadowed_seqs.len()).sum();
-                let tokens: u64 = folds.iter().map(|fold| fold.shadowed_tokens).sum();
+                let tokens = total(folds.iter().map(|fold| fold.shadowed_tokens));
                 write!(f, "Compacted {items} history items (~{} tokens).", grouped(tokens))
             }
             Self::Prepared(_) => f.write_str("A summary lies ready."),

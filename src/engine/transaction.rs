@@ -11,6 +11,7 @@ use super::range::checked_run;
 use super::{Abandon, Step, TriggerKind};
 use crate::checkpoint::{AnswerFault, Checkpoint, PINNED_REQUEST_TITLE, cut_at_sentence, cut_middle, read_answer};
 use crate::message::{Block, Extra, Message};
+use crate::meter::total;
 use crate::policy::{Situation, Stability};
 use crate::session::{
     CompactionEnd, CompactionStart, CompactionSummary, Draft, EventData, NodeRange, Route, Seq, Session, SessionError,
@@ -47,7 +48,7 @@ impl BaseEngine {
         let span = Span {
             seqs: nodes.iter().map(|node| node.seq).collect(),
             range: NodeRange { start: head.seq, end: tail.seq },
-            tokens: nodes.iter().map(|node| self.meter.price(node.seq)).sum(),
+            tokens: total(nodes.iter().map(|node| self.meter.price(node.seq))),
             generation: session.generation(),
             nodes: session.nodes().len(),
         };
@@ -155,7 +156,7 @@ impl BaseEngine {
         let frame_tokens = self.price_of(&self.checkpoint("", pin.as_ref()));
         let most = span.tokens.saturating_sub(frame_tokens).saturating_sub(1);
         if most < LEAST_ROOM_TOKENS {
-            let least_tokens = frame_tokens + LEAST_ROOM_TOKENS + 1;
+            let least_tokens = frame_tokens.saturating_add(LEAST_ROOM_TOKENS + 1);
             return Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens });
         }
         let mut room = cap.min(most);
@@ -163,7 +164,7 @@ impl BaseEngine {
             let rest = self.meter.surface_tokens().saturating_sub(span.tokens);
             let fixed =
                 attempt.before.estimate.saturating_sub(self.meter.surface_tokens().min(attempt.before.estimate));
-            let left = plan.target_tokens.saturating_sub(rest + fixed + frame_tokens);
+            let left = plan.target_tokens.saturating_sub(total([rest, fixed, frame_tokens].into_iter()));
             room = room.min(left.max(GRANTED_ROOM_TOKENS.min(span.tokens / 4)));
         }
         let Some(chars) = self.policy.max_checkpoint_chars else { return Ok((room, None)) };
@@ -479,6 +480,7 @@ impl BaseEngine {
         pending.attempt.situation = situation.clone();
         pending.attempt.before = self.occupancy(session, situation)?;
         let bracket = self.start(session, &pending.attempt, turn).map_err(Failure::Commit)?;
+        session.set_lease(bracket.start_seq, &pending._lease);
         pending.bracket = Some(bracket);
         self.land(session, pending, sheet)
     }

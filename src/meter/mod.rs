@@ -10,6 +10,7 @@ use crate::message::Usage;
 use crate::session::{AssistantMessage, Event, EventData, RequestHeader, Seq, Session, SurfaceOp};
 
 pub use counter::{HarnessHeuristic, TokenCounter};
+pub(crate) use price::total;
 pub use price::{MediaPricing, Pricing};
 
 /// Why a log cannot be measured. The fold stays before the event, so every later call fails the same way.
@@ -311,7 +312,7 @@ impl Meter {
         let (baseline, at) = match base {
             Some(base) => base,
             None if !has_header && surface == 0 => (Baseline::None, 0),
-            None => (Baseline::Estimated { tokens: header_tokens + surface }, surface),
+            None => (Baseline::Estimated { tokens: header_tokens.saturating_add(surface) }, surface),
         };
         let surface_delta_tokens = signed(surface) - signed(at);
         let total = signed(baseline.tokens()).saturating_add(surface_delta_tokens).max(0);
@@ -368,13 +369,13 @@ impl Meter {
         if let Some(op) = &event.surface_op {
             if let SurfaceOp::Replace { .. } = op {
                 let hidden = session.shadowed_by(seq).unwrap_or_default();
-                surface = surface.saturating_sub(hidden.iter().map(|seq| self.price(*seq)).sum());
+                surface = surface.saturating_sub(total(hidden.iter().map(|seq| self.price(*seq))));
                 self.follow_replacement(hidden, price);
                 if matches!(event.data, EventData::UserMessage(_)) {
                     self.last_fold = Some(seq);
                 }
             }
-            surface += price;
+            surface = surface.saturating_add(price);
         }
         self.prices.push(price);
         self.totals.push(surface);
@@ -390,8 +391,8 @@ impl Meter {
         if at_start.is_empty() {
             return;
         }
-        let gone: u64 = at_start.iter().map(|seq| self.price(*seq)).sum();
-        open.surface = open.surface.saturating_sub(gone) + price;
+        let gone = total(at_start.iter().map(|seq| self.price(*seq)));
+        open.surface = open.surface.saturating_sub(gone).saturating_add(price);
         self.step = Some(open);
     }
 
@@ -423,11 +424,11 @@ impl Meter {
             }
             _ => own_price,
         };
-        let estimate = header_tokens + at_start + output;
+        let estimate = total([header_tokens, at_start, output].into_iter());
         let usage = usage.filter(|usage| self.rules.trust_low_usage || usage.total_tokens() >= estimate);
         Ok(Anchor {
             seq,
-            surface: at_start + output,
+            surface: at_start.saturating_add(output),
             tokens: usage.map_or(estimate, Usage::total_tokens),
             header: self.header.map(|(seq, _)| seq),
             usage: usage.cloned(),
@@ -506,7 +507,7 @@ impl Meter {
             .unwrap_or_default()
             .iter()
             .find(|event| matches!(event.data, EventData::AssistantMessage(_)));
-        Ok(at_request + answer.map_or(0, |event| self.price(event.seq)))
+        Ok(at_request.saturating_add(answer.map_or(0, |event| self.price(event.seq))))
     }
 }
 

@@ -8,6 +8,7 @@ mod plan;
 mod trim;
 
 use crate::message::Block;
+use crate::meter::total;
 use crate::session::Seq;
 
 pub use plan::{PruneBudget, PrunePlan};
@@ -161,7 +162,7 @@ impl PruneReport {
 
     /// Tokens that are gone from the surface.
     pub fn tokens_freed(&self) -> u64 {
-        self.pruned.iter().map(|pruned| pruned.tokens_before.saturating_sub(pruned.tokens_after)).sum()
+        total(self.pruned.iter().map(|pruned| pruned.tokens_before.saturating_sub(pruned.tokens_after)))
     }
 
     /// Adds what a later pass did.

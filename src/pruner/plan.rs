@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::trim::{text_chars, trim_content};
 use super::{CLEARED_MARKER, KeptBecause, PruneReason, Rewrite};
 use crate::message::{Block, ToolCall, ToolResult};
-use crate::meter::{Meter, MeterError, Pricing};
+use crate::meter::{Meter, MeterError, Pricing, total};
 use crate::policy::{ClearByClass, PrunePolicy, ToolClass, TrimPolicy};
 use crate::session::{Node, NodeKind, Seq, Session};
 
@@ -71,6 +71,11 @@ impl PrunePlan {
         Ok(Self::of(meter.pricing(), candidates))
     }
 
+    /// Plans the trimming of long results alone.
+    pub fn trim(session: &Session, meter: &mut Meter, policy: &TrimPolicy) -> Result<Self, MeterError> {
+        Self::new(session, meter, &PrunePolicy::trimming(policy.clone()), PruneBudget::default())
+    }
+
     fn of(pricing: &Pricing, candidates: Vec<Candidate<'_>>) -> Self {
         let mut plan = Self::default();
         for candidate in candidates {
@@ -114,14 +119,14 @@ impl PrunePlan {
 
     /// Tokens that the pass would free.
     pub fn tokens_freed(&self) -> u64 {
-        self.rewrites.iter().map(|rewrite| rewrite.tokens_before.saturating_sub(rewrite.tokens_after)).sum()
+        total(self.rewrites.iter().map(|rewrite| rewrite.tokens_before.saturating_sub(rewrite.tokens_after)))
     }
 }
 
 /// The price of a result's message with other content in its block.
 fn priced(pricing: &Pricing, price: u64, old: &[Block], new: &[Block]) -> u64 {
-    let sum = |blocks: &[Block]| blocks.iter().map(|block| pricing.block(block)).sum::<u64>();
-    (price + sum(new)).saturating_sub(sum(old))
+    let sum = |blocks: &[Block]| total(blocks.iter().map(|block| pricing.block(block)));
+    price.saturating_add(sum(new)).saturating_sub(sum(old))
 }
 
 fn candidates<'a>(session: &'a Session, meter: &Meter, policy: &PrunePolicy, with_calls: bool) -> Vec<Candidate<'a>> {
@@ -226,15 +231,11 @@ fn clear_old(pricing: &Pricing, keep: usize, least_tokens: u64, marker: &[Block]
         candidate.price.saturating_sub(priced(pricing, candidate.price, &candidate.result.content, content))
     };
     let clears = |index: usize, candidate: &Candidate<'_>| old.binary_search(&index).is_ok() && !candidate.newest_step;
-    let freed: u64 = candidates
-        .iter()
-        .enumerate()
-        .map(|(index, candidate)| match &candidate.planned {
-            _ if clears(index, candidate) => freed_by(candidate, marker),
-            Some((_, trimmed)) => freed_by(candidate, trimmed),
-            None => 0,
-        })
-        .sum();
+    let freed = total(candidates.iter().enumerate().map(|(index, candidate)| match &candidate.planned {
+        _ if clears(index, candidate) => freed_by(candidate, marker),
+        Some((_, trimmed)) => freed_by(candidate, trimmed),
+        None => 0,
+    }));
     for (index, candidate) in candidates.iter_mut().enumerate() {
         if recent.binary_search(&index).is_ok() {
             candidate.kept = Some(KeptBecause::Recent);
@@ -311,8 +312,8 @@ fn cut_parallel(pricing: &Pricing, trim: &TrimPolicy, tail_tokens: u64, candidat
         None => candidate.price,
     };
     let mut newest: Vec<&mut Candidate<'_>> = candidates.iter_mut().filter(|c| c.newest_step).collect();
-    let total: u64 = newest.iter().map(|candidate| now(candidate)).sum();
-    if total <= tail_tokens || newest.len() < 2 {
+    let together = total(newest.iter().map(|candidate| now(candidate)));
+    if together <= tail_tokens || newest.len() < 2 {
         return;
     }
     // Every result keeps an equal share at least; what small ones leave goes to the large ones.

@@ -5,6 +5,7 @@ use std::io::{BufRead, Write};
 use serde_json::Value;
 
 use super::error::SessionError;
+use super::event::{Event, Seq};
 use super::scan::read_line;
 use super::{Session, SessionHeader};
 
@@ -23,19 +24,22 @@ impl Session {
     ///
     /// The session gets no end-of-seed mark; see [`Session::restore`] and [`Session::resume_jsonl`].
     pub fn read_jsonl(mut reader: impl BufRead) -> Result<Loaded, SessionError> {
-        let mut text = String::new();
-        if reader.read_line(&mut text)? == 0 {
+        // Lines are read as bytes: a writer may have died in the middle of a character.
+        let mut bytes = Vec::new();
+        if reader.read_until(b'\n', &mut bytes)? == 0 {
             return Err(SessionError::FileHeader { why: "the file is empty".into() });
         }
-        let mut session = Self::with_header(read_header(&text)?);
+        let header =
+            std::str::from_utf8(&bytes).map_err(|error| SessionError::FileHeader { why: error.to_string() })?;
+        let mut session = Self::with_header(read_header(header)?);
         let mut torn_line = None;
         for line in 2.. {
-            text.clear();
-            if reader.read_line(&mut text)? == 0 {
+            bytes.clear();
+            if reader.read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let whole = text.ends_with('\n');
-            match read_line(text.trim_end_matches(['\n', '\r']), session.revision()) {
+            let whole = bytes.ends_with(b"\n");
+            match events_of(&bytes, session.revision()) {
                 Err(_) if !whole => torn_line = Some(line),
                 Err(error) => return Err(at_line(line, error)),
                 Ok(events) => {
@@ -78,6 +82,11 @@ impl SessionHeader {
         }
         serde_json::to_string(&Line { r#type: "session", header: self }).unwrap_or_default()
     }
+}
+
+fn events_of(line: &[u8], expected: Seq) -> Result<Vec<Event>, SessionError> {
+    let text = std::str::from_utf8(line).map_err(|error| SessionError::Json(serde::de::Error::custom(error)))?;
+    read_line(text.trim_end_matches(['\n', '\r']), expected)
 }
 
 fn at_line(line: usize, error: SessionError) -> SessionError {
