@@ -246,14 +246,24 @@ fn a_bad_header_is_refused_and_odd_ones_are_kept() {
         assert_eq!(error.code(), "file-header", "{header}");
         assert!(!error.is_retryable());
     }
-    for header in [
-        r#"{"type":"session","version":0,"id":"s","createdAt":0}"#,
-        r#"{"type":"session","version":0,"id":"s","createdAt":-9223372036854775808,"cwd":"/x","later":[1.25,null]}"#,
-        r#"{"type":"session","version":0,"id":"數","createdAt":1,"agentPreset":"arya-claude","origin":null}"#,
+    // Keys that this version does not know are dropped, nulls of those it knows are absent.
+    for (header, written) in [
+        (
+            r#"{"type":"session","version":0,"id":"s","createdAt":0}"#,
+            r#"{"type":"session","version":0,"id":"s","createdAt":0,"delegationDepth":0}"#,
+        ),
+        (
+            r#"{"type":"session","version":0,"id":"s","createdAt":-9223372036854775808,"cwd":"/x","later":[1.25,null]}"#,
+            r#"{"type":"session","version":0,"id":"s","createdAt":-9223372036854775808,"cwd":"/x","delegationDepth":0}"#,
+        ),
+        (
+            r#"{"type":"session","version":0,"id":"數","createdAt":1,"agentPreset":"arya-claude","origin":null}"#,
+            r#"{"type":"session","version":0,"id":"數","createdAt":1,"delegationDepth":0,"agentPreset":"arya-claude"}"#,
+        ),
     ] {
         for end in ["", "\n", "\r\n"] {
             let loaded = Session::read_jsonl(format!("{header}{end}").as_bytes()).unwrap();
-            assert_eq!(loaded.session.header().to_json_line(), header);
+            assert_eq!(loaded.session.header().to_json_line(), written);
         }
     }
 }
@@ -388,8 +398,11 @@ fn a_knob_out_of_bounds_is_named_with_its_value() {
         (Policy { pre_warm_percent: 80, post_turn_percent: 80, ..base() }, "pre_warm_percent is 80"),
         (Policy { summarizer: Some(Route::new("", "m")), ..base() }, "summarizer is /m"),
         (
-            Policy { prune: PrunePolicy::trimming(TrimPolicy { head_chars: usize::MAX, ..TrimPolicy::default() }), ..base() },
-            "trim.threshold_chars is 8192",
+            Policy {
+                prune: PrunePolicy::trimming(TrimPolicy { head_chars: usize::MAX, ..TrimPolicy::default() }),
+                ..base()
+            },
+            "prune.trim.threshold_chars is 8192",
         ),
     ];
     for (policy, text) in cases {

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use arya_presets::{
-    AssistantChunk, Block, ClearByClass, ClearOld, CompactionEnd, CompactionStart, CompactionSummary, Draft, EndSeed, EventData, Extra,
-    HarnessHeuristic, MediaPricing, Message, Meter, MeterRules, NodeRange, Policy, Pricing, PrunePlan, PrunePolicy, RawJson,
-    RequestContext, RequestHeader, Retain, Role, Route, Session, SessionHeader, Source, ToolResult, TrimPolicy, Usage,
+    AssistantChunk, Block, ClearByClass, ClearOld, CompactionEnd, CompactionStart, CompactionSummary, Draft, EndSeed,
+    EventData, Extra, HarnessHeuristic, MediaPricing, Message, Meter, MeterRules, NodeRange, Policy, Pricing,
+    PrunePlan, PrunePolicy, RawJson, RequestContext, RequestHeader, Retain, Role, Route, Session, SessionHeader,
+    Source, ToolResult, TrimPolicy, Usage,
 };
 use serde_json::{Value, json};
 
