@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
 
 use arya_presets::Session;
 use serde_json::{Value, json};
@@ -180,47 +180,56 @@ fn what_cannot_be_used_is_refused_in_one_line_with_exit_code_2() {
     }
 }
 
-/// Answers one request on the loopback and hands back what it was asked.
-fn serve(status: &'static str, body: &str) -> (String, std::thread::JoinHandle<String>) {
+/// Answers every request on the loopback alike, and hands back what the first one asked.
+fn serve(status: &'static str, body: &str) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", listener.local_addr().unwrap());
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
-    let thread = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = Vec::new();
-        let mut buffer = [0u8; 65536];
-        loop {
-            let read = stream.read(&mut buffer).unwrap();
-            asked.extend_from_slice(&buffer[..read]);
-            let text = String::from_utf8_lossy(&asked).into_owned();
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let length = head.lines().find_map(|line| {
-                line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
-            });
-            if read == 0 || length.is_some_and(|length| body.len() >= length) {
-                stream.write_all(answer.as_bytes()).unwrap();
-                return body.to_owned();
-            }
+    let (asked, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let body = request_body(&mut stream);
+            stream.write_all(answer.as_bytes()).unwrap();
+            // Nobody waits for the later ones.
+            let _ = asked.send(body);
         }
     });
-    (address, thread)
+    (address, receiver)
+}
+
+fn request_body(stream: &mut impl Read) -> String {
+    let mut asked = Vec::new();
+    let mut buffer = [0u8; 65536];
+    loop {
+        let read = stream.read(&mut buffer).unwrap();
+        asked.extend_from_slice(&buffer[..read]);
+        let text = String::from_utf8_lossy(&asked).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+        if read == 0 || length.is_some_and(|length| body.len() >= length) {
+            return body.to_owned();
+        }
+    }
 }
 
 fn ask_server(status: &'static str, body: &Value) -> (Value, Output, String) {
-    let (address, thread) = serve(status, &body.to_string());
+    let (address, asked) = serve(status, &body.to_string());
     let args = ["--json", "--summarizer", "openai", "--base-url", &address, "--model", "small"];
     let output = run(&args, "");
-    (json_of(&output), output, thread.join().unwrap())
+    (json_of(&output), output, asked.recv().unwrap())
 }
 
 #[test]
 fn a_server_writes_the_summary() {
     let answer = json!({
         "choices": [{"message": {"content": "## Current Work\nThe parser was fixed."}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 900, "completion_tokens": 12, "prompt_tokens_details": {"cached_tokens": 100}},
+        "usage": {"prompt_tokens": 19_000, "completion_tokens": 12, "prompt_tokens_details": {"cached_tokens": 100}},
     });
     let (value, output, asked) = ask_server("200 OK", &answer);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -689,7 +689,7 @@ fn a_second_answer_is_asked_for_as_often_as_the_policy_says_and_no_more() {
         (1, vec![Answer::Media, Answer::OnlyToolCall, Answer::Good], "summary"),
         (2, vec![Answer::Media, Answer::OnlyToolCall, Answer::Good], "compacted"),
     ] {
-        let policy = Policy { summary_retries: retries, ..Policy::default() };
+        let policy = Policy { summary_retries: Some(retries), ..Policy::default() };
         let mut summarizer = Scripted::new(answers);
         let mut engine = engine(policy, RuleSet::Default);
         let result = compact(&mut engine, &mut full(), Trigger::manual(), &window(SMALL), &mut summarizer);
@@ -742,7 +742,7 @@ impl ManualHost for Host {
         if self.cancel_while_writing {
             self.cancel = Some(Cancellation { by: CancelledBy::Caller, reason: "changed my mind".into() });
         }
-        Ok(text("Done."))
+        Ok(text("## Current Work\nDone."))
     }
 
     fn cancellation(&self) -> Option<Cancellation> {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::error::{Busy, CompactionError, Failure};
+use super::extras::ExtraSection;
+use super::hooks::CompactionHooks;
 use super::outcome::{Compacted, Landed, Outcome, Reason};
 use super::pending::{Attempt, Occupancy, Pending};
 use super::range::{at_whole_turn, checked_run, select_cut};
@@ -69,6 +71,8 @@ pub struct BaseEngine {
     pub(super) rules: Rules,
     pub(super) meter: Meter,
     pub(super) ids: Box<dyn IdSource>,
+    pub(super) hooks: Option<Box<dyn CompactionHooks>>,
+    pub(super) sections: Vec<ExtraSection>,
     stall: Option<Stall>,
 }
 
@@ -88,6 +92,11 @@ impl BaseEngine {
     pub fn new(policy: Policy, kit: Kit, rule_set: RuleSet) -> Result<Self, BuildError> {
         policy.validate()?;
         kit.validate()?;
+        let min_body_tokens = policy.min_body_tokens.unwrap_or(kit.min_body_tokens);
+        if min_body_tokens > policy.max_tokens {
+            let (kit, max_tokens) = (kit.id, policy.max_tokens);
+            return Err(KitError::FloorAboveCap { kit, min_body_tokens, max_tokens }.into());
+        }
         let rules = rule_set.rules();
         let pricing = match rule_set {
             RuleSet::Harness => Pricing::harness(),
@@ -99,6 +108,8 @@ impl BaseEngine {
             rules,
             meter: Meter::new(pricing, rules.meter),
             ids: Box::new(LogIds),
+            hooks: None,
+            sections: Vec::new(),
             stall: None,
         })
     }
@@ -117,6 +128,18 @@ impl BaseEngine {
     /// Takes ids from another source.
     pub fn with_ids(mut self, ids: Box<dyn IdSource>) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// Calls hooks around every summary.
+    pub fn with_hooks(mut self, hooks: Box<dyn CompactionHooks>) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// Adds a section to every checkpoint.
+    pub fn with_section(mut self, section: ExtraSection) -> Self {
+        self.sections.push(section);
         self
     }
 
@@ -381,7 +404,7 @@ impl BaseEngine {
             retain: 0,
             before,
             folds_left: policy.compaction_retries.saturating_add(1),
-            answers_left: policy.summary_retries.saturating_add(1),
+            answers_left: policy.summary_retries.unwrap_or(self.kit.summary_retries).saturating_add(1),
             landed: Landed::default(),
         }
     }

@@ -166,6 +166,30 @@ pub enum Reason {
         /// Price of the smallest checkpoint.
         least_tokens: u64,
     },
+    /// A structured answer would not fit the room.
+    #[error("kit {kit:?} needs {needed_tokens} tokens for its body, and there is room for {room_tokens}")]
+    TooLittleRoom {
+        /// The kit.
+        kit: String,
+        /// The room.
+        room_tokens: u64,
+        /// What the kit needs.
+        needed_tokens: u64,
+    },
+    /// Not even one step of the conversation fits the summariser's window.
+    #[error("a single step takes {unit_tokens} tokens, and the summariser has room for {room_tokens}")]
+    RequestTooLarge {
+        /// The step.
+        unit_tokens: u64,
+        /// The room for it.
+        room_tokens: u64,
+    },
+    /// A hook of the host cancelled.
+    #[error("cancelled by a hook: {reason}")]
+    HookCancelled {
+        /// Why.
+        reason: String,
+    },
     /// The pre-warm fold would free less than the policy asks for.
     #[error("a fold ahead of need would free at most {most_tokens} tokens, less than the {least_tokens} of the policy")]
     BelowMinFold {
@@ -199,6 +223,9 @@ impl Reason {
             Self::BelowLevel { .. } => "below-level",
             Self::NothingToFold => "nothing-to-fold",
             Self::NoGain { .. } => "no-gain",
+            Self::TooLittleRoom { .. } => "too-little-room",
+            Self::RequestTooLarge { .. } => "request-too-large",
+            Self::HookCancelled { .. } => "hook-cancelled",
             Self::BelowMinFold { .. } => "below-min-fold",
             Self::BreakerOpen(_) => "breaker-open",
             Self::NoProgressYet { .. } => "no-progress-yet",

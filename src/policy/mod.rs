@@ -3,6 +3,7 @@
 //! Owns every knob with its default and bounds, the window arithmetic, and what a host knows at the moment of a check. Performs
 //! nothing.
 
+mod background;
 mod harness;
 mod prune;
 mod rules;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::Route;
 
+pub use background::{BackgroundTable, BackgroundTool, EndingTool};
 pub use harness::HarnessLevels;
 pub use prune::{ClearByClass, ClearOld, PrunePolicy};
 pub use rules::{CutRule, RuleSet, Rules, Stability};
@@ -192,8 +194,21 @@ pub struct Policy {
     pub absolute_token_limit: u64,
     /// A fold of the pre-warm level that would free fewer tokens than this is not begun.
     pub min_fold_tokens: u64,
-    /// How often a summary that cannot be used is asked for again.
-    pub summary_retries: u32,
+    /// How often a summary that cannot be used is asked for again; none for the kit's.
+    pub summary_retries: Option<u32>,
+    /// How often the oldest turn is left out of a summary request that its summariser refuses as too large, before the request is
+    /// cut into chunks.
+    pub drop_oldest_retries: u32,
+    /// Tokens of the person's own words beside the summary; none for the kit's. Kits without quotes take none.
+    pub keep_user_tokens: Option<u64>,
+    /// Tokens that a summary's body needs at least; none for the kit's.
+    pub min_body_tokens: Option<u64>,
+    /// How many of the files touched last are listed; none for the kit's.
+    pub recent_file_limit: Option<usize>,
+    /// Whether the section of the person's messages is checked against the log, in kits that have one.
+    pub verify_user_messages: bool,
+    /// Which tools start work that goes on by itself.
+    pub background: BackgroundTable,
     /// How often another fold is tried while the first left the conversation above its level.
     pub compaction_retries: u32,
     /// How often a host should repeat a request after recovery from its overflow. The engine only reports it.
@@ -228,7 +243,13 @@ impl Default for Policy {
             post_turn_percent: 0,
             absolute_token_limit: 0,
             min_fold_tokens: 0,
-            summary_retries: 0,
+            summary_retries: None,
+            drop_oldest_retries: 0,
+            keep_user_tokens: None,
+            min_body_tokens: None,
+            recent_file_limit: None,
+            verify_user_messages: true,
+            background: BackgroundTable::default(),
             compaction_retries: 1,
             overflow_retries: 1,
             checkpoint_prompt: String::new(),

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use arya_presets::{
-    AssistantChunk, Block, ClearByClass, ClearOld, CompactionEnd, CompactionStart, CompactionSummary, Draft, EndSeed,
-    EventData, Extra, HarnessHeuristic, MediaPricing, Message, Meter, MeterRules, NodeRange, Policy, Pricing,
-    PrunePlan, PrunePolicy, RawJson, RequestContext, RequestHeader, Retain, Role, Route, Session, SessionHeader,
-    Source, ToolResult, TrimPolicy, Usage,
+    AssistantChunk, BackgroundTable, Block, ClearByClass, ClearOld, CompactionEnd, CompactionStart, CompactionSummary,
+    Draft, EndSeed, EventData, Extra, HarnessHeuristic, MediaPricing, Message, Meter, MeterRules, NodeRange, Policy,
+    Pricing, PrunePlan, PrunePolicy, RawJson, RequestContext, RequestHeader, Retain, Role, Route, Session,
+    SessionHeader, Source, ToolResult, TrimPolicy, Usage,
 };
 use serde_json::{Value, json};
 
@@ -480,7 +480,13 @@ pub(crate) fn policy(rng: &mut Rng) -> Policy {
             post_turn_percent: rng.pick(&[0, 0, 2, 60, 100]),
             absolute_token_limit: rng.pick(&[0, 0, 1, 300, 5_000, u64::MAX]),
             min_fold_tokens: rng.pick(&[0, 0, 100, 4_000]),
-            summary_retries: rng.pick(&[0, 0, 1, 2]),
+            summary_retries: rng.pick(&[None, Some(0), Some(1), Some(2)]),
+            drop_oldest_retries: rng.pick(&[0, 0, 1, 2]),
+            keep_user_tokens: rng.pick(&[None, Some(0), Some(50), Some(20_000)]),
+            min_body_tokens: rng.pick(&[None, None, Some(0)]),
+            recent_file_limit: rng.pick(&[None, Some(0), Some(3)]),
+            verify_user_messages: rng.pick(&[true, false]),
+            background: BackgroundTable::default(),
             compaction_retries: rng.pick(&[0, 1, 1, 3]),
             overflow_retries: 1,
             checkpoint_prompt: rng.pick(&["", "", "Be short."]).into(),

@@ -55,7 +55,7 @@ impl Answer {
     pub(crate) fn reply(self) -> Result<SummaryReply, SummarizerError> {
         let call = || Block::tool_call("x", "read", "{}");
         let image: Block = serde_json::from_value(json!({"type": "image", "data": "AAAA"})).unwrap();
-        let mut reply = text("What was asked for is done.");
+        let mut reply = text("## Current Work\nWhat was asked for is done.");
         reply.usage = Some(Usage { input_tokens: 180_000, output_tokens: 3_000, ..Usage::default() });
         match self {
             Self::Good => {}
