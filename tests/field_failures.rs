@@ -334,6 +334,18 @@ fn o27_usage_of_a_request_from_before_the_newest_fold_is_ignored() {
 }
 
 #[test]
+fn o27_usage_of_a_request_from_after_a_fold_inside_its_own_step_counts_whole() {
+    let mut session = conversation(6, 800);
+    session.append(Draft::turn_start(1)).unwrap();
+    session.append(Draft::step_start(1, 1)).unwrap();
+    run(&mut standard(), &mut session, Trigger::Overflow { reported: None }, 4_000).unwrap();
+    answered(&mut session, "done", usage(1_500, 0, 0, 20));
+    assert_eq!(measured(&session, &window(4_000)).total_tokens, 1_520);
+    user(&mut session, &words(10));
+    assert_eq!(measured(&session, &window(4_000)).total_tokens, 1_520 + 18);
+}
+
+#[test]
 fn o28_the_summary_calls_own_usage_is_no_measure_of_the_conversation() {
     let mut session = conversation(6, 800);
     let mut engine = standard();
