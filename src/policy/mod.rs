@@ -4,6 +4,7 @@
 //! nothing.
 
 mod background;
+mod columns;
 mod harness;
 mod prune;
 mod rules;
