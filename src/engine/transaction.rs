@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::base::{BaseEngine, finish};
+use super::base::BaseEngine;
 use super::error::{Busy, CompactionError, Failure, SummaryFailure, chain_text};
 use super::manual::CancelledBy;
 use super::outcome::{Fold, Outcome, Reason};
@@ -43,7 +43,7 @@ impl BaseEngine {
         }
         let nodes = session.nodes().get(first..=last).unwrap_or_default();
         let (Some(head), Some(tail)) = (nodes.first(), nodes.last()) else {
-            return finish(attempt, Reason::NothingToFold);
+            return self.finish(session, attempt, Reason::NothingToFold);
         };
         let span = Span {
             seqs: nodes.iter().map(|node| node.seq).collect(),
@@ -60,7 +60,7 @@ impl BaseEngine {
         let mut pin = self.pin(session, &attempt, &span);
         let room = match self.room(&attempt, &span, &mut pin) {
             Ok(room) => room,
-            Err(reason) => return finish(attempt, reason),
+            Err(reason) => return self.finish(session, attempt, reason),
         };
         let request = self.request(session, &attempt, messages, room);
         let bracket = if attempt.kind == TriggerKind::Precompute {
