@@ -105,13 +105,16 @@ impl BaseEngine {
         Ok(Bracket { compaction_id, start_seq, turn })
     }
 
-    /// The person's newest message, where the fold would hide it: it lies in the span, or an earlier checkpoint in the span had
+    /// The person's newest message that the model sees, where the fold would hide it: it lies in the span, or an earlier checkpoint in the span had
     /// pinned it.
     fn pin(&self, session: &Session, attempt: &Attempt, span: &Span) -> Option<Pin> {
         if !self.rules.pin_request {
             return None;
         }
-        let seq = session.newest_user_message()?;
+        let on_surface = session.nodes().iter().filter(|node| node.message.source.is_user()).map(|node| node.seq);
+        let pinned = session.nodes().iter().filter_map(|node| Checkpoint::parse(&node.message)?.pinned);
+        let is_request = |seq: &Seq| session.message(*seq).is_some_and(|message| message.source.is_user());
+        let seq = on_surface.chain(pinned).filter(is_request).max()?;
         let in_span = span.seqs.contains(&seq);
         let pinned_in_span =
             || {
