@@ -9,7 +9,9 @@ use super::outcome::{Fold, Outcome, Reason};
 use super::pending::{Attempt, Bracket, Draftsheet, Pending, Pin, Prepared, Span};
 use super::range::checked_run;
 use super::{Abandon, Step, TriggerKind};
-use crate::checkpoint::{AnswerFault, Checkpoint, PINNED_REQUEST_TITLE, cut_at_sentence, cut_middle, read_answer};
+use crate::checkpoint::{
+    AnswerFault, Checkpoint, PINNED_REQUEST_TITLE, cut_at_sentence, cut_middle, escape_end_tag, read_answer,
+};
 use crate::message::{Block, Extra, Message};
 use crate::meter::total;
 use crate::policy::{Situation, Stability};
@@ -260,7 +262,8 @@ impl BaseEngine {
     /// Reads the answer into a checkpoint that is smaller than what it replaces.
     fn judge(&self, pending: &Pending, reply: SummaryReply) -> Result<Draftsheet, AnswerFault> {
         let (checkpoint, summary) = if self.rules.read_answer {
-            let text = read_answer(&reply.content, reply.cut_off)?;
+            // Escaped before it is cut: escaping makes it longer.
+            let text = escape_end_tag(&read_answer(&reply.content, reply.cut_off)?, &self.kit.frame.tag);
             let body = cut_at_sentence(&text, |text| pending.request.fits(text)).ok_or(AnswerFault::Empty)?;
             let checkpoint = self.checkpoint(body, pending.pin.as_ref());
             let summary = vec![Block::text(&checkpoint.body)];
