@@ -850,6 +850,23 @@ fn the_extractive_summary_takes_anything() {
     }
 }
 
+#[test]
+fn a_whole_checkpoint_keeps_its_limit_of_characters_whatever_the_answer_holds() {
+    for answer in [Answer::Good, Answer::Huge, Answer::Hostile, Answer::Unbroken] {
+        for max in [600, 1_000, 3_000] {
+            let policy = Policy { max_checkpoint_chars: Some(max), ..Policy::default() };
+            let mut engine = engine(policy, RuleSet::Default);
+            let mut session = conversation(6, 2_000);
+            let mut summarizer = Scripted::new([answer]);
+            let outcome =
+                compact(&mut engine, &mut session, Trigger::manual(), &window(20_000), &mut summarizer).unwrap();
+            let fold = outcome.compacted().unwrap().fold().unwrap();
+            let chars = fold.checkpoint.text().chars().count();
+            assert!(chars <= max, "{answer:?}: {chars} characters of {max}");
+        }
+    }
+}
+
 /// A text that resembles the ones of a log, some of it broken.
 fn almost_json() -> impl Strategy<Value = String> {
     let (_, bytes) = file();

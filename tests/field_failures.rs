@@ -302,6 +302,18 @@ fn o24_a_sum_over_calls_is_no_occupancy() {
 }
 
 #[test]
+fn o24_the_newest_call_counts_and_not_an_older_one_that_the_host_still_remembers() {
+    let mut session = session();
+    session.append(header()).unwrap();
+    let revision = user(&mut session, "go") + 1;
+    answered(&mut session, "old", usage(90_000, 0, 0, 100));
+    user(&mut session, "go on");
+    answered(&mut session, "new", usage(20_000, 0, 0, 100));
+    let old = UsageReport { total_tokens: 90_100, revision: Some(revision), is_sum: false };
+    assert_eq!(measured(&session, &window(200_000).usage(old)).total_tokens, 20_100);
+}
+
+#[test]
 fn o25_cache_reads_far_beyond_the_window_are_not_believed() {
     let mut session = session();
     session.append(header()).unwrap();
@@ -504,6 +516,21 @@ fn o40_a_huge_result_in_the_kept_tail_does_not_survive_a_compaction() {
     let outcome = run(&mut standard(), &mut session, Trigger::Pressure, 26_200).unwrap();
     assert!(!matches!(outcome, Outcome::Unneeded(_)));
     assert!(measured(&session, &window(26_200)).total_tokens < 26_200 * 8 / 10);
+}
+
+#[test]
+fn o40_what_grew_while_the_summary_was_written_is_pruned_after_it() {
+    let mut session = conversation(6, 800);
+    let mut engine = standard();
+    let Step::Summarize(pending) = engine.begin(&mut session, Trigger::Pressure, &window(4_000)).unwrap() else {
+        panic!()
+    };
+    assistant(&mut session, "", &["c"]);
+    result(&mut session, "c", &words(9_000));
+    match engine.resume(&mut session, pending, Answer::Good.reply()) {
+        Ok(Step::Done(Outcome::Compacted(compacted))) => assert_eq!(compacted.landed.pruned.pruned.len(), 1),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

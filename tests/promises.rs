@@ -582,6 +582,21 @@ fn promise_5_a_pinned_request_that_is_too_long_is_cut_in_the_middle_and_says_whe
 }
 
 #[test]
+fn promise_5_a_rewound_request_hands_its_place_back_to_the_one_before_it() {
+    let mut session = session();
+    let kept = user(&mut session, "the request that still stands");
+    assistant(&mut session, &words(900), &[]);
+    let rewound = user(&mut session, "a request that is taken back");
+    let note = Message::injected("n", "notice", "The newest request was taken back.");
+    session.append(Draft::user(note).replacing(rewound, rewound).citing(vec![rewound])).unwrap();
+    assistant(&mut session, &words(100), &[]);
+    assistant(&mut session, "tail", &[]);
+    let fold = fold(&mut session);
+    assert!(fold.shadowed_seqs.contains(&kept));
+    assert_eq!(fold.pinned_seq, Some(kept));
+}
+
+#[test]
 fn promise_6_text_that_looks_like_a_checkpoint_is_a_request_like_any_other() {
     let mut session = session();
     let kit = Kit::base();
@@ -621,6 +636,35 @@ fn promise_6_a_checkpoint_is_known_after_it_was_written_and_read() {
     assert!(message.source.is_checkpoint());
     assert_eq!(Checkpoint::parse(message).unwrap().kit.as_deref(), Some("base"));
     assert_eq!(read, session);
+}
+
+#[test]
+fn promise_6_provenance_survives_the_file_or_is_refused_before_it() {
+    // A source whose written form would be read as another one, or not at all, may not enter a log.
+    let sources = [
+        Source::other("user"),
+        Source::other("model"),
+        Source::other("tool"),
+        Source::other(""),
+        Source::Checkpoint { compaction_id: String::new(), extra: Extra::default() },
+        {
+            let mut extra = Extra::default();
+            extra.insert("plugin", "compact".into());
+            extra.insert("compactionId", "c".into());
+            Source::Other { kind: "plugin".into(), extra }
+        },
+    ];
+    for source in sources {
+        let mut session = session();
+        let message = Message::new("m", Role::User, source.clone(), vec![Block::text("x")]);
+        match session.append(Draft::user(message)) {
+            Err(error) => assert_eq!(error.code(), "message"),
+            Ok(seq) => {
+                let read = Event::from_json(&session.event(seq).unwrap().to_json()).map(|event| event.data);
+                assert_eq!(read.unwrap().message().unwrap().source, source);
+            }
+        }
+    }
 }
 
 #[test]
@@ -666,6 +710,41 @@ fn promise_7_raw_values_that_differ_are_not_equal_however_deep_they_differ() {
     };
     assert_eq!(deep("1"), deep("1"));
     assert_ne!(deep("1"), deep("2"));
+}
+
+#[test]
+fn promise_7_what_cannot_be_read_back_is_refused_before_it_is_logged() {
+    let result = |call_id: &str| Draft::tool_result(1, 1, Message::tool_result("r", call_id, "x", false));
+    let said = |source| Draft::assistant(1, 1, Message::assistant("a", source, vec![Block::text("x")]), None);
+    let mut hot = RequestHeader::new("p", "m");
+    hot.config.temperature = Some(f64::NAN);
+    let mut cut_short = said(model());
+    if let EventData::AssistantMessage(data) = &mut cut_short.data {
+        data.extra.insert("interrupted", "yes".into());
+    }
+    let raw = |kind: &str| {
+        Draft::new(EventData::Other { kind: kind.into(), data: RawJson::from(serde_json::json!({"odd": true})) })
+    };
+    let cases = [
+        ("a result of a call without id", result("")),
+        ("a model without provider", said(Source::model("", "m"))),
+        ("a model without name", said(Source::model("p", ""))),
+        ("a temperature that is no number", Draft::request_header(hot)),
+        ("an unknown field under a known name", cut_short),
+        ("a raw event of a surface type", raw("user/message")),
+        ("a raw request header", raw("request/header")),
+    ];
+    for (what, draft) in cases {
+        let mut session = session();
+        if session.append(draft).is_ok() {
+            let mut file = Vec::new();
+            session.write_jsonl(&mut file).unwrap();
+            match Session::read_jsonl(file.as_slice()) {
+                Ok(loaded) => assert_eq!(loaded.session, session, "{what}"),
+                Err(error) => panic!("{what} was logged and cannot be read: {error}"),
+            }
+        }
+    }
 }
 
 #[test]
@@ -811,4 +890,28 @@ fn promise_4_a_command_whose_summarizer_panics_releases_its_host_and_locks_nobod
     assert_eq!(host.claims, 0);
     host.panics = false;
     assert_eq!(run_manual(&mut session, &mut host).unwrap().code(), "compacted");
+}
+
+#[test]
+fn a_fold_that_leaves_the_conversation_above_its_target_is_no_success_even_if_nothing_more_can_be_folded() {
+    // While the summary is written, a huge message arrives. What is left to fold could not be replaced by less.
+    let mut session = session();
+    for _ in 0..6 {
+        user(&mut session, &words(700));
+    }
+    user(&mut session, "hi");
+    let policy = Policy { retain: Retain::Tokens(0), ..Policy::default() };
+    let mut engine = engine(policy, RuleSet::Default);
+    let pending = begun(&mut engine, &mut session, Trigger::Pressure);
+    user(&mut session, &words(9_000));
+    let result = engine.resume(&mut session, pending, Answer::Good.reply());
+    let error = match result {
+        Err(error) => error,
+        Ok(Step::Done(outcome)) => {
+            let now = engine.measure(&session, &window(SMALL)).unwrap().total_tokens;
+            panic!("{} tokens of a window of {SMALL}, and {outcome:?}", now)
+        }
+        Ok(Step::Summarize(pending)) => panic!("asked again for {:?}", pending.span()),
+    };
+    assert_eq!((error.code(), error.landed.folds.len()), ("no-progress", 1));
 }

@@ -118,7 +118,7 @@ impl Checkpoint {
 }
 
 /// Escapes every end tag of the frame in a text, in any case and with blanks inside, so that it cannot end the frame early.
-fn escape_end_tag(text: &str, tag: &str) -> String {
+pub(crate) fn escape_end_tag(text: &str, tag: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("</") {

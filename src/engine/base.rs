@@ -249,7 +249,7 @@ impl BaseEngine {
             let most_tokens = total(session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)));
             if most_tokens < policy.min_fold_tokens {
                 let reason = Reason::BelowMinFold { most_tokens, least_tokens: policy.min_fold_tokens };
-                return finish(attempt, reason);
+                return self.finish(session, attempt, reason);
             }
         }
         self.next_fold(session, attempt)
@@ -416,7 +416,7 @@ impl BaseEngine {
             Err(error) => return Err(CompactionError::after(error.failure, attempt.landed)),
         };
         if cut == 0 {
-            return finish(attempt, Reason::NothingToFold);
+            return self.finish(session, attempt, Reason::NothingToFold);
         }
         self.open(session, attempt, 0, cut - 1)
     }
@@ -490,9 +490,7 @@ impl BaseEngine {
             self.stall = None;
             return done(compacted(attempt, now));
         }
-        if attempt.folds_left > 0 && self.automatic_cut(session, &attempt).is_ok_and(|cut| cut > 0) {
-            return self.next_fold(session, attempt);
-        }
+        // Pruning costs nothing, so it comes before another summary.
         if self.prune(session, &mut attempt)? {
             now = match self.occupancy(session, &situation) {
                 Ok(now) => now,
@@ -503,18 +501,55 @@ impl BaseEngine {
                 return done(compacted(attempt, now));
             }
         }
+        if attempt.folds_left > 0 && self.automatic_cut(session, &attempt).is_ok_and(|cut| cut > 0) {
+            return self.next_fold(session, attempt);
+        }
+        self.no_progress(session, attempt, plan, now)
+    }
+
+    fn no_progress(
+        &mut self,
+        session: &Session,
+        attempt: Attempt,
+        plan: Plan,
+        now: Occupancy,
+    ) -> Result<Step, CompactionError> {
         self.stall = Some(Stall {
-            route: situation.route_in(session),
-            window: situation.window_tokens(),
+            route: attempt.situation.route_in(session),
+            window: attempt.situation.window_tokens(),
             surface_tokens: self.meter.surface_tokens(),
         });
         let failure = Failure::NoProgress {
             before_tokens: attempt.before.total,
             after_tokens: scaled(attempt.before, now),
             target_tokens: plan.target_tokens,
-            least_gain_tokens,
+            least_gain_tokens: self.least_gain(attempt.before),
         };
         Err(CompactionError::after(failure, attempt.landed))
+    }
+
+    /// Ends an attempt that can fold no more: with what landed, or with the reason. Another fold was wanted because the ones
+    /// that landed were not enough.
+    pub(super) fn finish(
+        &mut self,
+        session: &Session,
+        attempt: Attempt,
+        reason: Reason,
+    ) -> Result<Step, CompactionError> {
+        if !attempt.landed.folds.is_empty() {
+            let now = match self.occupancy(session, &attempt.situation) {
+                Ok(now) => now,
+                Err(error) => return Err(error.with(&attempt.landed)),
+            };
+            return match attempt.plan.filter(|_| self.rules.progress && attempt.kind.must_progress()) {
+                Some(plan) => self.no_progress(session, attempt, plan, now),
+                None => done(compacted(attempt, now)),
+            };
+        }
+        if !attempt.landed.pruned.pruned.is_empty() {
+            return done(Outcome::Pruned(attempt.landed.pruned));
+        }
+        done(Outcome::Unneeded(reason))
     }
 
     fn least_gain(&self, before: Occupancy) -> u64 {
@@ -601,18 +636,6 @@ impl CompactionEngine for BaseEngine {
 
 fn done(outcome: Outcome) -> Result<Step, CompactionError> {
     Ok(Step::Done(outcome))
-}
-
-/// Ends an attempt that goes no further: with what landed, or with the reason.
-pub(super) fn finish(attempt: Attempt, reason: Reason) -> Result<Step, CompactionError> {
-    if !attempt.landed.folds.is_empty() {
-        let before = attempt.before;
-        return done(compacted(attempt, before));
-    }
-    if !attempt.landed.pruned.pruned.is_empty() {
-        return done(Outcome::Pruned(attempt.landed.pruned));
-    }
-    done(Outcome::Unneeded(reason))
 }
 
 fn compacted(attempt: Attempt, now: Occupancy) -> Outcome {

@@ -8,7 +8,7 @@ use super::outcome::Reason;
 use super::pending::{Attempt, Draftsheet, Parts, Pending, Pin, Span};
 use crate::checkpoint::{
     AnswerFault, Checkpoint, PINNED_REQUEST_TITLE, Section, check_user_messages, cut_at_sentence, cut_middle,
-    has_any_section, mask_secrets, read_answer,
+    escape_end_tag, has_any_section, mask_secrets, read_answer,
 };
 use crate::kit::Truncation;
 use crate::message::{Block, Extra, Message, Role, Source};
@@ -79,14 +79,17 @@ impl BaseEngine {
         }
     }
 
-    /// The person's newest message, where the fold would hide it: it lies in the span, or an earlier checkpoint in the span had
-    /// replaced it.
+    /// The person's newest message that the model sees, where the fold would hide it: it lies in the span, or an earlier
+    /// checkpoint in the span had replaced it. One that the host took back hands its place to the one before it.
     fn pin(&self, session: &Session, attempt: &Attempt, span: &Span, written: &[(Seq, Arc<Message>)]) -> Option<Pin> {
         if !self.rules.pin_request {
             return None;
         }
-        let newest = session.newest_user_message()?;
-        let (seq, message) = written.last().filter(|(seq, _)| *seq == newest)?;
+        let on_surface = session.nodes().iter().filter(|node| node.message.source.is_user()).map(|node| node.seq);
+        let pinned = session.nodes().iter().filter_map(|node| Checkpoint::parse(&node.message)?.pinned);
+        let is_request = |seq: &Seq| session.message(*seq).is_some_and(|message| message.source.is_user());
+        let newest = on_surface.chain(pinned).filter(is_request).max()?;
+        let (seq, message) = written.iter().find(|(seq, _)| *seq == newest)?;
         let text = mask_secrets(&visible_text(message)).text;
         let most = attempt.plan.map_or(span.tokens, |plan| plan.target_tokens) / PINNED_PART_OF_TARGET;
         Some(Pin { seq: *seq, text: self.shortened(&text, *seq, most) })
@@ -240,7 +243,8 @@ impl BaseEngine {
             self.check_plausible(pending, reply, &text)?;
             text
         };
-        let text = mask_secrets(&text).text;
+        // Masked and escaped before it is measured: both change its length.
+        let text = escape_end_tag(&mask_secrets(&text).text, &self.kit.frame.tag);
         let text = if self.policy.verify_user_messages {
             check_user_messages(&self.kit, &text, &pending.parts.written, |text| request.fits(text))
         } else {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::base::{BaseEngine, finish};
+use super::base::BaseEngine;
 use super::error::{Busy, CompactionError, Failure, SummaryFailure, chain_text};
 use super::hooks::PreHook;
 use super::manual::CancelledBy;
@@ -38,7 +38,7 @@ impl BaseEngine {
         }
         let nodes = session.nodes().get(first..=last).unwrap_or_default();
         let (Some(head), Some(tail)) = (nodes.first(), nodes.last()) else {
-            return finish(attempt, Reason::NothingToFold);
+            return self.finish(session, attempt, Reason::NothingToFold);
         };
         let span = Span {
             seqs: nodes.iter().map(|node| node.seq).collect(),
@@ -54,13 +54,13 @@ impl BaseEngine {
             .collect();
         let (parts, tokens, chars) = match self.parts(session, &attempt, &span, &messages) {
             Ok(parts) => parts,
-            Err(reason) => return finish(attempt, reason),
+            Err(reason) => return self.finish(session, attempt, reason),
         };
         let as_sent = self.as_sent(session, &attempt, nodes, &messages);
         let mut request = self.request(session, &attempt, messages, as_sent, (tokens, chars));
         let supplied = match self.ask_hook(&mut request) {
             Ok(supplied) => supplied,
-            Err(reason) => return finish(attempt, reason),
+            Err(reason) => return self.finish(session, attempt, reason),
         };
         let lease = Arc::new(());
         let stability = match attempt.kind {
@@ -83,7 +83,7 @@ impl BaseEngine {
             _lease: lease,
         };
         if let Err(reason) = self.fit_to_window(&mut pending) {
-            return finish(pending.attempt, reason);
+            return self.finish(session, pending.attempt, reason);
         }
         if pending.attempt.kind != TriggerKind::Precompute {
             match self.start(session, &pending.attempt, turn) {

@@ -300,7 +300,10 @@ impl Meter {
                 }
             }
         }
-        if let Some(report) = around.usage {
+        let newest = matches!(base, Some((Baseline::Usage { .. }, _))).then_some(self.anchor.as_ref()).flatten();
+        if let Some(report) =
+            around.usage.filter(|report| !newest.is_some_and(|anchor| is_older(session, report, anchor)))
+        {
             match self.reported_surface(session, report, around.window) {
                 Ok(at) => {
                     base = Some((Baseline::Reported { tokens: report.total_tokens }, at));
@@ -509,6 +512,14 @@ impl Meter {
             .find(|event| matches!(event.data, EventData::AssistantMessage(_)));
         Ok(at_request.saturating_add(answer.map_or(0, |event| self.price(event.seq))))
     }
+}
+
+/// Whether a report is of an earlier call than the answer whose usage the log holds.
+fn is_older(session: &Session, report: &UsageReport, anchor: &Anchor) -> bool {
+    let Some(from) = report.revision.and_then(|revision| usize::try_from(revision).ok()) else { return false };
+    let later = session.events().get(from..).unwrap_or_default();
+    let answer = later.iter().find(|event| matches!(event.data, EventData::AssistantMessage(_)));
+    answer.is_some_and(|event| event.seq < anchor.seq)
 }
 
 /// A call cannot occupy much more than the window; some windows are understated, so only twice as much is disbelieved.

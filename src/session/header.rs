@@ -145,6 +145,12 @@ impl RequestHeader {
         if self.config.reasoning_effort.as_deref() == Some("") {
             return Some("config.reasoningEffort must not be empty");
         }
+        if self.config.temperature.is_some_and(|temperature| !temperature.is_finite()) {
+            return Some("config.temperature must be a finite number");
+        }
+        if self.misplaced_field().or(self.config.misplaced_field()).is_some() {
+            return Some("a known field stands among the unknown ones; set it by its own name");
+        }
         let config = &self.config;
         for (name, value) in self.adapter_defaults.iter().flatten() {
             let present = match name.as_str() {
