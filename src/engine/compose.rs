@@ -298,21 +298,8 @@ impl BaseEngine {
 
     /// What the summary request had to leave out, noted without a model.
     fn digest(&self, dropped: &[Arc<Message>]) -> Option<Section> {
-        const DIGEST_TOKENS: u64 = 400;
-        let request = SummaryRequest {
-            messages: dropped.to_vec().into(),
-            as_sent: Arc::from([]),
-            carried: None,
-            kit: Arc::new(crate::kit::Kit::codex()),
-            instruction: "".into(),
-            header: None,
-            route: None,
-            max_output_tokens: DIGEST_TOKENS,
-            max_output_chars: None,
-            counter: Arc::clone(self.meter.pricing().counter()),
-        };
-        let reply = ExtractiveSummarizer::new().summary(&request).ok()?;
-        let text = reply.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
+        const DIGEST_CHARS: usize = 1_600;
+        let text = ExtractiveSummarizer::new().summarize_within(dropped, &crate::kit::Kit::codex(), DIGEST_CHARS)?;
         let text = format!("{} messages.\n{}", dropped.len(), mask_secrets(&text).text);
         Some(Section { title: LEFT_OUT_TITLE.into(), text })
     }

@@ -196,6 +196,14 @@ fn kind_of(word: &str) -> Option<FactKind> {
     (has_digit && letters >= 1 && word.len() >= 4 && word.is_ascii()).then_some(FactKind::Identifier)
 }
 
+/// Endings that make a file of a word; others are methods and fields.
+const EXTENSIONS: &[&str] = &[
+    "rs", "toml", "md", "py", "ts", "tsx", "js", "jsx", "mjs", "json", "jsonl", "csv", "log", "sql", "yml", "yaml",
+    "sh", "txt", "html", "css", "go", "java", "kt", "c", "h", "cc", "cpp", "hpp", "cs", "rb", "php", "swift", "lock",
+    "xml", "proto", "ini", "cfg", "conf", "env", "pdf", "png", "jpg", "svg", "zip", "gz", "ipynb", "vue", "lua", "zig",
+    "ex", "exs", "scala", "tf", "bak", "l5x",
+];
+
 fn is_path(word: &str) -> bool {
     let plain = |byte: u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_' | b'-' | b'~' | b'*' | b':' | b'@' | b'+')
@@ -207,10 +215,7 @@ fn is_path(word: &str) -> bool {
     let name = name.split(':').next().unwrap_or(name);
     let extension = name.rsplit_once('.').map(|(stem, extension)| (stem.len(), extension));
     let has_extension = extension.is_some_and(|(stem, extension)| {
-        stem >= 1
-            && (1..=6).contains(&extension.len())
-            && extension.starts_with(|c: char| c.is_ascii_lowercase())
-            && extension.bytes().all(|b| b.is_ascii_alphanumeric())
+        stem >= 1 && EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
     });
     let slashes = word.bytes().filter(|byte| *byte == b'/').count();
     match slashes {

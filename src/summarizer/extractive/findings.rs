@@ -31,8 +31,8 @@ pub(super) enum Topic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) topic: Topic,
-    /// Place in the conversation; the findings of a section are shown in this order.
-    pub(super) order: usize,
+    /// Message and place within it; the findings of a section are shown in this order.
+    pub(super) order: (usize, usize),
     /// Smaller is kept longer. Ages are added to the weight of the kind.
     pub(super) rank: usize,
     pub(super) text: String,
@@ -43,9 +43,10 @@ pub(super) struct Finding {
 mod rank {
     pub(super) const DEMAND: usize = 0;
     pub(super) const NEWEST: usize = 5;
-    pub(super) const VALUE: usize = 40;
-    pub(super) const INDEX: usize = 60;
-    pub(super) const ERROR: usize = 70;
+    pub(super) const INDEX: usize = 9;
+    pub(super) const VALUE: usize = 20;
+    pub(super) const ERROR: usize = 24;
+    pub(super) const FILE: usize = 80;
     pub(super) const ACTION: usize = 90;
     pub(super) const SAID: usize = 120;
     pub(super) const DECISION: usize = 140;
@@ -54,10 +55,10 @@ mod rank {
 }
 
 const SENTENCE_CHARS: usize = 400;
-const ERROR_CHARS: usize = 320;
+const ERROR_CHARS: usize = 200;
 const COMMAND_CHARS: usize = 160;
-/// Facts that share a line of the index.
-const FACTS_PER_LINE: usize = 6;
+/// Longest line of the index.
+const INDEX_LINE_CHARS: usize = 160;
 
 /// Everything worth keeping of a run of messages.
 pub(super) fn collect(messages: &[Arc<Message>]) -> Vec<Finding> {
@@ -128,6 +129,11 @@ impl Gathered {
     fn note(&mut self, text: &str, order: usize, weight: usize) {
         let seen = &mut self.seen;
         facts(text, |kind, fact| {
+            // A number of the person's means nothing without its sentence, one in a call is mostly code, and an inherited one may
+            // have been overtaken.
+            if kind == FactKind::Number && matches!(weight, BY_USER | INHERITED | BY_CALL) {
+                return;
+            }
             if let Some(known) = seen.get_mut(fact) {
                 known.weight += weight.min(2);
                 known.last = order;
@@ -237,6 +243,7 @@ impl Gathered {
     fn push(&mut self, topic: Topic, order: usize, rank: usize, text: impl Into<String>) {
         let text = text.into();
         if !text.trim().is_empty() {
+            let order = (order, self.findings.len());
             self.findings.push(Finding { topic, order, rank, text });
         }
     }
@@ -246,8 +253,7 @@ impl Gathered {
         self.finish_errors();
         self.finish_texts();
         for (age, (path, uses, order)) in std::mem::take(&mut self.files).into_iter().rev().enumerate() {
-            self.push(Topic::File, order, rank::INDEX + age * 2, format!("`{path}` {}", uses.join(", ")));
-            self.seen.remove(&path);
+            self.push(Topic::File, order, rank::FILE + age * 2, format!("`{path}` {}", uses.join(", ")));
         }
         for (age, (order, command)) in std::mem::take(&mut self.commands).into_iter().rev().enumerate() {
             self.push(Topic::Command, order, rank::COMMAND + age * 4, format!("`{command}`"));
@@ -263,7 +269,7 @@ impl Gathered {
         let first = sentences.iter().map(|sentence| sentence.order).find(|order| *order > 0).unwrap_or(0);
         let mut told = std::collections::HashSet::new();
         let mut age = 0;
-        for sentence in sentences.iter().rev() {
+        for (place, sentence) in sentences.iter().enumerate().rev() {
             if !told.insert(sentence.text.to_lowercase()) {
                 continue;
             }
@@ -292,7 +298,8 @@ impl Gathered {
                 base
             };
             let text = short(&sentence.text, SENTENCE_CHARS);
-            self.findings.push(Finding { topic, order: sentence.order, rank: base + age / 4, text });
+            let order = (sentence.order, place);
+            self.findings.push(Finding { topic, order, rank: base + age / 4, text });
         }
     }
 
@@ -337,21 +344,25 @@ impl Gathered {
             weight(b).cmp(&weight(a)).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
         });
         for kind in [FactKind::Path, FactKind::Identifier, FactKind::Number] {
-            let label = match kind {
-                FactKind::Path => PATHS,
-                FactKind::Identifier => NAMES,
-                FactKind::Number => NUMBERS,
+            let (label, first) = match kind {
+                FactKind::Path => (PATHS, rank::INDEX),
+                FactKind::Identifier => (NAMES, rank::INDEX),
+                FactKind::Number => (NUMBERS, rank::VALUE),
             };
-            let of_kind: Vec<&str> =
-                facts.iter().filter(|(_, fact)| fact.kind == kind).map(|(text, _)| text.as_str()).collect();
-            for (line, chunk) in of_kind.chunks(FACTS_PER_LINE).enumerate() {
-                let text = format!("{label}: {}", chunk.join(", "));
-                self.findings.push(Finding {
-                    topic: Topic::Index,
-                    order: usize::MAX - 10_000 + line,
-                    rank: rank::INDEX + line * 2,
-                    text,
-                });
+            let mut line = String::new();
+            let mut lines = Vec::new();
+            for (text, _) in facts.iter().filter(|(_, fact)| fact.kind == kind) {
+                if !line.is_empty() && line.len() + text.len() > INDEX_LINE_CHARS {
+                    lines.push(std::mem::take(&mut line));
+                }
+                line.push_str(if line.is_empty() { "" } else { ", " });
+                line.push_str(text);
+            }
+            lines.push(line);
+            for (number, line) in lines.into_iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+                let text = format!("{label}: {line}");
+                let order = (usize::MAX, self.findings.len());
+                self.findings.push(Finding { topic: Topic::Index, order, rank: first + number * 2, text });
             }
         }
     }

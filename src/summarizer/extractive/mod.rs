@@ -5,7 +5,12 @@ mod findings;
 mod render;
 mod sentences;
 
+use std::sync::Arc;
+
 use super::{Summarizer, SummarizerError, SummaryReply, SummaryRequest};
+use crate::kit::Kit;
+use crate::message::Message;
+use crate::meter::HarnessHeuristic;
 use crate::summarizer::{AsyncSummarizer, BoxFuture};
 
 /// Summarises without a model.
@@ -27,6 +32,23 @@ impl ExtractiveSummarizer {
     /// The summariser.
     pub fn new() -> Self {
         Self
+    }
+
+    /// A summary of messages in a kit's form, of at most so many characters; none where not even the most important line fits.
+    pub fn summarize_within(&self, messages: &[Arc<Message>], kit: &Kit, max_chars: usize) -> Option<String> {
+        let request = SummaryRequest {
+            messages: messages.to_vec().into(),
+            as_sent: Arc::from([]),
+            carried: None,
+            kit: Arc::new(kit.clone()),
+            instruction: "".into(),
+            header: None,
+            route: None,
+            max_output_tokens: u64::MAX,
+            max_output_chars: Some(max_chars),
+            counter: Arc::new(HarnessHeuristic),
+        };
+        render::render(&findings::collect(&request.messages), &request)
     }
 
     /// The summary of a request's messages.

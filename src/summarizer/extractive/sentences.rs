@@ -98,7 +98,13 @@ impl Sentence {
                 subject.insert(stem(word));
             }
         }
-        values.extend(named_values(text));
+        for value in named_values(text) {
+            // What something is set to is no part of what it is.
+            for word in self::words(&value) {
+                subject.remove(&stem(&word));
+            }
+            values.insert(value);
+        }
         Self { text: text.to_owned(), order, act, replaced: false, subject, values, corrects }
     }
 
@@ -207,7 +213,7 @@ fn named_values(text: &str) -> Vec<String> {
         values.extend(text.split(mark).skip(1).step_by(2).map(str::to_lowercase));
     }
     let lower = text.to_lowercase();
-    for setter in [" to use ", " use ", " to ", " is ", " are ", " be ", " with ", " on ", " in "] {
+    for setter in [" to use ", " use ", " to ", " is ", " are ", " be "] {
         if let Some((_, rest)) = lower.rsplit_once(setter) {
             let value: Vec<&str> = rest.split_whitespace().take(2).collect();
             let value = value.join(" ").trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
