@@ -280,7 +280,8 @@ mod tests {
     fn no_token_is_longer_than_assumed() {
         for bpe in [Bpe::o200k(), Bpe::cl100k()] {
             let core = (bpe.core)();
-            let longest = (0..200_000).filter_map(|token| core.decode_bytes(&[token]).ok()).map(|bytes| bytes.len()).max();
+            let longest =
+                (0..200_000).filter_map(|token| core.decode_bytes(&[token]).ok()).map(|bytes| bytes.len()).max();
             assert_eq!(longest, Some(MAX_TOKEN_BYTES), "{bpe:?}");
         }
     }
@@ -288,7 +289,10 @@ mod tests {
     /// Every sure split is tried between all sorts of surroundings: the counts of both sides must add up to that of the whole.
     #[test]
     fn a_sure_split_changes_no_count() {
-        let contexts = ["", " ", "  ", "\n", " \n ", "\t", "a", "aB", "é", "'", "'s", "!", "!\n", "\n/", "12", "字", "。", "\u{301}"];
+        let contexts = [
+            "", " ", "  ", "\n", " \n ", "\t", "a", "aB", "é", "'", "'s", "!", "!\n", "\n/", "12", "字", "。",
+            "\u{301}",
+        ];
         let marks: Vec<char> = " \t\n\r\u{a0}\u{3000}/'!(a Sr1٣éя字の한。，\u{301}😀ǅªⅣ".chars().collect();
         let mut splits_seen = 0;
         for bpe in [Bpe::o200k(), Bpe::cl100k()] {
