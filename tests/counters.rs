@@ -200,7 +200,7 @@ mod exact {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(cases()))]
+        #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn up_to_eight_kib_are_exact(text in "\\PC{0,400}|[ a-zA-Z0-9\\n\\r\\t'!/.,-]{0,2000}", seed in any::<u64>()) {

@@ -250,9 +250,9 @@ impl Pieces<'_> {
         let mut price = 96 + rare * (if is_bare { 60 } else { 28 }) + foreign * 36;
         price += match (lead, length) {
             (Lead::Blank, _) | (Lead::None, 0..=2) => 0,
-            (Lead::None, _) => 17,
+            (Lead::None, _) => 12,
             (Lead::Sign, 1) => 11,
-            (Lead::Sign, _) => 40,
+            (Lead::Sign, _) => 30,
         };
         if length > 1 && capitals == length {
             price += 25 * (length - 2);
