@@ -28,7 +28,7 @@ fn whole_texts(criterion: &mut Criterion) {
     for Text { kind, body } in kinds {
         for (name, counter) in counters() {
             group.bench_with_input(BenchmarkId::new(name, &kind), &body, |bencher, body| {
-                bencher.iter(|| counter.count(body))
+                bencher.iter(|| counter.count(body));
             });
         }
         // This length is below what makes a direct call panic.

@@ -5,7 +5,7 @@
 #[path = "../benches/texts/mod.rs"]
 mod texts;
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use arya_presets::{ClassAware, TokenCounter};
@@ -18,18 +18,15 @@ fn main() {
     accuracy();
     println!("\nMB/s at {kib} KiB a text, o200k_base:");
     println!("{:28} {:>10} {:>10} {:>10} {:>12}", "kind", "Bpe", "direct", "LinearBpe", "ClassAware");
-    warm_up();
+    let counters = [exact(), Some(Box::new(Direct) as Box<dyn TokenCounter>), linear(), Some(Box::new(ClassAware))];
+    for counter in counters.iter().flatten() {
+        // Loads the vocabulary, which is no part of the figures.
+        counter.count("a");
+    }
     // A direct call panics on a long run of white space. The table says so; the panic's own message would only tear it apart.
     std::panic::set_hook(Box::new(|_| {}));
     for Text { kind, body } in [texts::generated(bytes), texts::hostile(bytes)].concat() {
-        let direct = |text: &str| o200k_base_singleton().count_ordinary(text) as u64;
-        let columns = [
-            speed(&body, exact),
-            speed(&body, direct),
-            speed(&body, linear),
-            speed(&body, |text| ClassAware.count(text)),
-        ];
-        let [bpe, direct, linear, estimate] = columns;
+        let [bpe, direct, linear, estimate] = counters.each_ref().map(|counter| speed(&body, counter.as_deref()));
         println!("{kind:28} {bpe:>10} {direct:>10} {linear:>10} {estimate:>12}");
     }
 }
@@ -48,40 +45,43 @@ fn accuracy() {
     println!("mean error {:.1}%", sum / all.len() as f64);
 }
 
-#[cfg(feature = "tiktoken")]
-fn exact(text: &str) -> u64 {
-    arya_presets::Bpe::o200k().count(text)
+fn exact() -> Option<Box<dyn TokenCounter>> {
+    #[cfg(feature = "tiktoken")]
+    return Some(Box::new(arya_presets::Bpe::o200k()));
+    #[cfg(not(feature = "tiktoken"))]
+    return None;
 }
 
-#[cfg(feature = "bpe")]
-fn linear(text: &str) -> u64 {
-    arya_presets::LinearBpe::o200k().count(text)
+fn linear() -> Option<Box<dyn TokenCounter>> {
+    #[cfg(feature = "bpe")]
+    return Some(Box::new(arya_presets::LinearBpe::o200k()));
+    #[cfg(not(feature = "bpe"))]
+    return None;
 }
 
-#[cfg(not(feature = "tiktoken"))]
-fn exact(_: &str) -> u64 {
-    panic!("the feature tiktoken is off")
-}
+/// Calls tiktoken-rs with the whole text at once.
+struct Direct;
 
-#[cfg(not(feature = "bpe"))]
-fn linear(_: &str) -> u64 {
-    panic!("the feature bpe is off")
-}
+impl TokenCounter for Direct {
+    fn name(&self) -> &'static str {
+        "direct"
+    }
 
-/// Loads the vocabularies, which is no part of the figures.
-fn warm_up() {
-    for counter in [exact, linear] {
-        let _ = catch_unwind(|| counter("a"));
+    fn count(&self, text: &str) -> u64 {
+        o200k_base_singleton().count_ordinary(text) as u64
     }
 }
 
 /// Megabytes a second of the fastest of a few calls.
-fn speed(text: &str, count: impl Fn(&str) -> u64 + std::panic::RefUnwindSafe) -> String {
+fn speed(text: &str, counter: Option<&dyn TokenCounter>) -> String {
+    let Some(counter) = counter else {
+        return "off".to_owned();
+    };
     let mut best = Duration::MAX;
     let begun = Instant::now();
     while best == Duration::MAX || begun.elapsed() < Duration::from_millis(300) {
         let start = Instant::now();
-        if catch_unwind(|| std::hint::black_box(count(text))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| std::hint::black_box(counter.count(text)))).is_err() {
             return "panics".to_owned();
         }
         best = best.min(start.elapsed());

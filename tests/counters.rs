@@ -192,9 +192,8 @@ mod exact {
             any::<u64>(),
         )
             .prop_map(move |(index, length, seed)| {
-                let alphabet: Vec<char> = alphabets[index].chars().collect();
                 let mut dice = Dice::new(seed);
-                (0..length).map(|_| alphabet[dice.below(alphabet.len())]).collect::<String>()
+                (0..length).map(|_| dice.char(alphabets.get(index).unwrap_or(&"a"))).collect::<String>()
             });
         prop::collection::vec(run, 1..7).prop_map(|runs| runs.concat())
     }

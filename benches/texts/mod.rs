@@ -1,7 +1,7 @@
 //! The kinds of text that counters are tried on: written ones, generated ones, and runs that tokenizers are slow on.
 
 // Bench, example and tests include this file and use different parts of it.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::indexing_slicing)]
 
 mod written;
 
@@ -41,7 +41,7 @@ impl Dice {
         from[self.below(from.len())]
     }
 
-    fn char(&mut self, from: &str) -> char {
+    pub fn char(&mut self, from: &str) -> char {
         from.chars().nth(self.below(from.chars().count())).unwrap_or('x')
     }
 

@@ -17,7 +17,7 @@ pub use class_aware::ClassAware;
 #[cfg(feature = "bpe")]
 pub use linear_bpe::LinearBpe;
 
-/// The counter to take when nothing is known of the model: [`Bpe`] with `o200k_base` where the feature `tiktoken` is on, and
+/// The counter to take when nothing is known of the model: `Bpe` with `o200k_base` where the feature `tiktoken` is on, and
 /// [`ClassAware`] otherwise.
 pub fn default_counter() -> Arc<dyn TokenCounter> {
     #[cfg(feature = "tiktoken")]
