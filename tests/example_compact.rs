@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
 
 use arya_presets::Session;
 use serde_json::{Value, json};
@@ -222,7 +223,7 @@ fn ask_server(status: &'static str, body: &Value) -> (Value, Output, String) {
     let (address, asked) = serve(status, &body.to_string());
     let args = ["--json", "--summarizer", "openai", "--base-url", &address, "--model", "small"];
     let output = run(&args, "");
-    (json_of(&output), output, asked.recv().unwrap())
+    (json_of(&output), output, asked.recv_timeout(Duration::from_secs(60)).unwrap())
 }
 
 #[test]

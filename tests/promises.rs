@@ -124,7 +124,7 @@ fn promise_3_an_answer_that_is_too_long_is_cut_until_it_is_smaller() {
     let outcome = compact(&mut standard(), &mut session, Trigger::manual(), &window(SMALL), &mut summarizer).unwrap();
     let fold = outcome.compacted().unwrap().fold().unwrap();
     assert!(fold.checkpoint_tokens < fold.shadowed_tokens);
-    let pricing = Pricing::new(Arc::new(HarnessHeuristic), MediaPricing::default());
+    let pricing = common::pricing(RuleSet::Default);
     let shadowed: u64 = fold.shadowed_seqs.iter().map(|seq| pricing.message(session.message(*seq).unwrap())).sum();
     assert_eq!((pricing.message(&fold.checkpoint), shadowed), (fold.checkpoint_tokens, fold.shadowed_tokens));
 }

@@ -30,8 +30,7 @@ fn config() -> Config {
 }
 
 fn meter(rules: MeterRules, rule_set: RuleSet) -> Meter {
-    let media = if rule_set == RuleSet::Harness { MediaPricing::AsJson } else { MediaPricing::default() };
-    Meter::new(Pricing::new(std::sync::Arc::new(HarnessHeuristic), media), rules)
+    Meter::new(common::pricing(rule_set), rules)
 }
 
 fn situation(rng: &mut Rng, session: &Session) -> Situation {
@@ -295,7 +294,7 @@ proptest! {
         let mut rng = Rng::new(seed ^ 2);
         let situation = situation(&mut rng, &session);
         let trigger = trigger(&mut rng, &session);
-        let mut engine = BaseEngine::new(policy(&mut rng), Kit::base(), rule_set).unwrap();
+        let mut engine = common::engine(policy(&mut rng), rule_set);
         let tape = Tape::failing(Fault { at: rng.index(5), times: 1 + rng.index(3), panics });
         session.set_sink(tape.sink());
         let mut summarizer = Scripted::random(&mut rng);
@@ -416,7 +415,7 @@ fn compaction_keeps_the_promises(seed: u64, acts: usize, rule_set: RuleSet) -> R
     let mut rng = Rng::new(seed ^ 5);
     let tape = Tape::default();
     session.set_sink(tape.sink());
-    let mut engine = BaseEngine::new(policy(&mut rng), Kit::base(), rule_set).unwrap();
+    let mut engine = common::engine(policy(&mut rng), rule_set);
     let mut prepared = None;
     // Several attempts with the same engine: what one leaves behind meets the next.
     for _ in 0..1 + rng.index(3) {

@@ -10,7 +10,7 @@ use super::pending::{Attempt, Occupancy, Pending};
 use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
-use crate::meter::{MediaPricing, Meter, Pricing, Surroundings, total};
+use crate::meter::{Meter, Pricing, Surroundings, total};
 use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
 use crate::pruner::{PruneBudget, PrunePlan};
 use crate::session::{NodeRange, Route, Seq, Session};
@@ -88,7 +88,8 @@ impl std::fmt::Debug for BaseEngine {
 }
 
 impl BaseEngine {
-    /// An engine with a policy, a kit and a rule set. Prices come from the harness's heuristic.
+    /// An engine with a policy, a kit and a rule set. Under [`RuleSet::Harness`] prices come from the
+    /// harness's heuristic, otherwise from [`default_counter`](crate::default_counter).
     pub fn new(policy: Policy, kit: Kit, rule_set: RuleSet) -> Result<Self, BuildError> {
         policy.validate()?;
         kit.validate()?;
@@ -100,7 +101,7 @@ impl BaseEngine {
         let rules = rule_set.rules();
         let pricing = match rule_set {
             RuleSet::Harness => Pricing::harness(),
-            RuleSet::Default => Pricing::new(Arc::new(crate::meter::HarnessHeuristic), MediaPricing::default()),
+            RuleSet::Default => Pricing::default(),
         };
         Ok(Self {
             policy,

@@ -9,7 +9,11 @@ mod price;
 use crate::message::Usage;
 use crate::session::{AssistantMessage, Event, EventData, RequestHeader, Seq, Session, SurfaceOp};
 
-pub use counter::{HarnessHeuristic, TokenCounter};
+#[cfg(feature = "tiktoken")]
+pub use counter::Bpe;
+#[cfg(feature = "bpe")]
+pub use counter::LinearBpe;
+pub use counter::{ClassAware, HarnessHeuristic, TokenCounter, default_counter};
 pub(crate) use price::total;
 pub use price::{MediaPricing, Pricing};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::counter::TokenCounter;
+use super::counter::{TokenCounter, default_counter};
 use crate::message::json::json_text;
 use crate::message::{Block, MediaBlock, MediaKind, Message};
 use crate::session::RequestHeader;
@@ -50,6 +50,13 @@ pub struct Pricing {
 impl std::fmt::Debug for Pricing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pricing").field("counter", &self.counter.name()).field("media", &self.media).finish()
+    }
+}
+
+impl Default for Pricing {
+    /// [`default_counter`] and flat prices of media.
+    fn default() -> Self {
+        Self::new(default_counter(), MediaPricing::default())
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use arya_presets::{
     AssistantChunk, BackgroundTable, Block, ClearByClass, ClearOld, CompactionEnd, CompactionStart, CompactionSummary,
-    Draft, EndSeed, EventData, Extra, HarnessHeuristic, MediaPricing, Message, Meter, MeterRules, NodeRange, Policy,
-    Pricing, PrunePlan, PrunePolicy, RawJson, RequestContext, RequestHeader, Retain, Role, Route, Session,
-    SessionHeader, Source, ToolResult, TrimPolicy, Usage,
+    Draft, EndSeed, EventData, Extra, Message, Meter, MeterRules, NodeRange, Policy, PrunePlan, PrunePolicy, RawJson,
+    RequestContext, RequestHeader, Retain, Role, Route, RuleSet, Session, SessionHeader, Source, ToolResult,
+    TrimPolicy, Usage,
 };
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ pub(crate) fn session(seed: u64, acts: usize) -> Session {
     let mut header = SessionHeader::new(format!("s-{seed:x}"), rng.pick(&[0, 1_700_000_000_000, i64::MIN, i64::MAX]));
     header.cwd = rng.chance(30).then(|| "/home/用户/\"x\"".to_owned());
     let orderly = rng.chance(60);
-    let pricing = Pricing::new(Arc::new(HarnessHeuristic), MediaPricing::default());
+    let pricing = super::pricing(RuleSet::Default);
     let mut writer = Writer {
         session: Session::with_header(header),
         meter: Meter::new(pricing, MeterRules::DEFAULT),

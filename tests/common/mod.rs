@@ -9,9 +9,11 @@ pub(crate) mod reference;
 pub(crate) mod sink;
 pub(crate) mod summarizer;
 
+use std::sync::Arc;
+
 use arya_presets::{
-    BaseEngine, Block, Draft, Kit, Message, NodeKind, Policy, RequestHeader, RuleSet, Session, Situation, Source,
-    WindowOrigin,
+    BaseEngine, Block, Draft, HarnessHeuristic, Kit, MediaPricing, Message, NodeKind, Policy, Pricing, RequestHeader,
+    RuleSet, Session, Situation, Source, WindowOrigin,
 };
 
 /// A pseudo-random sequence that is fully told by its seed.
@@ -120,12 +122,20 @@ pub(crate) fn conversation(turns: usize, tokens: usize) -> Session {
     session
 }
 
+/// The rule set's prices by a counter whose figures a reader can work out.
+pub(crate) fn pricing(rule_set: RuleSet) -> Pricing {
+    match rule_set {
+        RuleSet::Harness => Pricing::harness(),
+        _ => Pricing::new(Arc::new(HarnessHeuristic), MediaPricing::default()),
+    }
+}
+
 pub(crate) fn engine(policy: Policy, rule_set: RuleSet) -> BaseEngine {
-    BaseEngine::new(policy, Kit::base(), rule_set).unwrap()
+    BaseEngine::new(policy, Kit::base(), rule_set).unwrap().with_pricing(pricing(rule_set))
 }
 
 pub(crate) fn standard() -> BaseEngine {
-    BaseEngine::standard().unwrap()
+    engine(Policy::default(), RuleSet::Default)
 }
 
 pub(crate) fn window(tokens: u64) -> Situation {

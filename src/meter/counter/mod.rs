@@ -1,6 +1,30 @@
 //! Counting the tokens of a text.
 
+#[cfg(feature = "tiktoken")]
+mod bpe;
+mod class_aware;
+#[cfg(feature = "bpe")]
+mod linear_bpe;
+mod tally;
+
+use std::sync::Arc;
+
 use crate::message::json::utf16_len;
+
+#[cfg(feature = "tiktoken")]
+pub use bpe::Bpe;
+pub use class_aware::ClassAware;
+#[cfg(feature = "bpe")]
+pub use linear_bpe::LinearBpe;
+
+/// The counter to take when nothing is known of the model: `Bpe` with `o200k_base` where the feature `tiktoken` is on, and
+/// [`ClassAware`] otherwise.
+pub fn default_counter() -> Arc<dyn TokenCounter> {
+    #[cfg(feature = "tiktoken")]
+    return Arc::new(Bpe::o200k());
+    #[cfg(not(feature = "tiktoken"))]
+    return Arc::new(ClassAware);
+}
 
 /// Counts tokens. The same counter serves trigger, cut, quotes and shrink guard, so that their figures can be compared.
 pub trait TokenCounter: Send + Sync {
