@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use arya_presets::{
     BaseEngine, Block, CompactionEngine, Draft, EventData, Extra, HarnessHeuristic, Kit, MediaPricing, Message, Meter,
-    MeterRules, Policy, Pricing, PrunePlan, RequestHeader, RuleSet, Session, SessionHeader, Situation, Source, Step,
-    SummaryReply, ToolCallStart, Trigger, TrimPolicy, select_range,
+    MeterRules, Policy, Pricing, PruneBudget, PrunePlan, PrunePolicy, RequestHeader, RuleSet, Session, SessionHeader,
+    Situation, Source, Step, SummaryReply, ToolCallStart, Trigger, TrimPolicy, select_range,
 };
 use clap::Parser;
 use serde_json::json;
@@ -171,7 +171,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     after_append.sort_by(f64::total_cmp);
     let measure_after_append_us = after_append.get(50).copied().unwrap_or_default();
 
+    let (count_chars_ms, _) = time(
+        runs,
+        || (),
+        |()| {
+            let texts = session.nodes().iter().flat_map(|node| &node.message.content).flat_map(|block| match block {
+                Block::ToolResult(result) => result.content.iter().filter_map(Block::as_text).collect::<Vec<_>>(),
+                block => block.as_text().into_iter().collect(),
+            });
+            texts.map(|text| text.chars().count()).sum::<usize>()
+        },
+    );
+
     let trim = TrimPolicy { threshold_chars: 200, head_chars: 64, tail_chars: 64, ..TrimPolicy::default() };
+    let prune = PrunePolicy::trimming(trim);
     let (prune_ms, pruned) = time(
         runs,
         || {
@@ -185,7 +198,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
         |(session, mut meter)| {
             let mut session = session?;
-            let plan = PrunePlan::trim(&session, &mut meter, &trim)?;
+            let plan = PrunePlan::new(&session, &mut meter, &prune, PruneBudget::default())?;
             let report = plan.apply(&mut session, 0).map_err(|(error, _)| error)?;
             meter.sync(&session)?;
             Ok::<_, Box<dyn std::error::Error>>(report.pruned.len())
@@ -237,6 +250,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "measure_warm_us": warm_ms * 1e3,
         "measure_after_append_us": measure_after_append_us,
         "select_us": select_ms * 1e3,
+        "count_chars_ms": count_chars_ms,
         "prune_ms": prune_ms,
         "pruned": pruned,
         "compact_ms": compact_ms,

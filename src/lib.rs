@@ -1,21 +1,25 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod breaker;
 mod checkpoint;
 mod engine;
 mod kit;
 mod message;
 mod meter;
+mod mirror;
 mod policy;
 mod pruner;
 mod session;
 mod summarizer;
 
+pub use breaker::*;
 pub use checkpoint::*;
 pub use engine::*;
 pub use kit::*;
 pub use message::*;
 pub use meter::*;
+pub use mirror::*;
 pub use policy::*;
 pub use pruner::*;
 pub use session::*;

@@ -25,7 +25,7 @@ use report::Report;
 struct Args {
     /// A session file or a JSON array of chat messages; `-` for standard input. Without it, an embedded sample.
     file: Option<PathBuf>,
-    /// The preset to compact with.
+    /// The preset to compact with: standard, arya-standard, arya-qwen, arya-claude or arya-automation.
     #[arg(long, default_value = "standard")]
     preset: String,
     /// The context window in tokens. Without it, the one that the session's log states.
@@ -128,10 +128,18 @@ fn run(args: &Args) -> Result<ExitCode, String> {
 }
 
 fn preset(name: &str) -> Result<(Policy, Kit), String> {
-    match name {
-        "standard" => Ok((Policy::default(), Kit::base())),
-        other => Err(format!("no preset is called {other:?}; built in so far: standard")),
-    }
+    Ok(match name {
+        "standard" => (Policy::standard(), Kit::base()),
+        "arya-standard" => (Policy::arya_standard(), Kit::codex()),
+        "arya-qwen" => (Policy::arya_qwen(), Kit::qwen()),
+        "arya-claude" => (Policy::arya_claude(), Kit::claude()),
+        "arya-automation" => (Policy::arya_automation(), Kit::codex()),
+        other => {
+            return Err(format!(
+                "no preset is called {other:?}; there are standard, arya-standard, arya-qwen, arya-claude, arya-automation"
+            ));
+        }
+    })
 }
 
 fn situation(args: &Args, session: &Session) -> Situation {

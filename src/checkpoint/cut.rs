@@ -53,7 +53,7 @@ pub fn cut_middle(text: &str, chars: usize, marker: &str) -> String {
     let head_end = text.char_indices().nth(head_chars).map_or(text.len(), |(at, _)| at);
     let tail_start = text.char_indices().nth(total - tail_chars).map_or(text.len(), |(at, _)| at);
     let head = text.get(..unjoined(text, head_end)).unwrap_or_default();
-    let tail = text.get(tail_start..).unwrap_or_default();
+    let tail = text.get(rejoined(text, tail_start)..).unwrap_or_default();
     format!("{head}{marker}{tail}")
 }
 
@@ -67,6 +67,21 @@ pub(crate) fn unjoined(text: &str, at: usize) -> usize {
         let joined = next.is_some_and(joins_backward) || before == Some(ZERO_WIDTH_JOINER);
         match before {
             Some(before) if joined => at -= before.len_utf8(),
+            _ => break,
+        }
+    }
+    at
+}
+
+/// The nearest place at or after `at` where no mark, joiner or variation selector would be torn from its base.
+fn rejoined(text: &str, at: usize) -> usize {
+    const MOST_STEPS: usize = 16;
+    let mut at = at;
+    for _ in 0..MOST_STEPS {
+        let next = text.get(at..).and_then(|rest| rest.chars().next());
+        let after_joiner = text.get(..at).is_some_and(|head| head.ends_with(ZERO_WIDTH_JOINER));
+        match next {
+            Some(next) if after_joiner || joins_backward(next) => at += next.len_utf8(),
             _ => break,
         }
     }

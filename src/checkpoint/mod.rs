@@ -3,70 +3,19 @@
 //! Owns reading, cutting and framing. Touches no session.
 
 mod cut;
+mod mask;
+mod read;
+mod user_messages;
 
 use crate::kit::Kit;
 use crate::message::{Block, Extra, Message, Role, Source};
 use crate::session::Seq;
 
 pub use cut::{cut_at_sentence, cut_middle};
-
-/// Why an answer is no summary.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AnswerFault {
-    /// It says nothing.
-    #[error("the answer holds no text")]
-    Empty,
-    /// It was cut off by its output cap.
-    #[error("the answer was cut off by its output cap")]
-    CutOff,
-    /// It consists of tool calls alone.
-    #[error("the answer consists of tool calls and no text")]
-    OnlyToolCalls,
-    /// It holds pictures or other media.
-    #[error("the answer holds media, which no summary can keep")]
-    Media,
-    /// Its framed price is not below the price of what it would replace (promise 3).
-    #[error(
-        "the checkpoint would cost {checkpoint_tokens} tokens and what it replaces {shadowed_tokens}; it must be smaller"
-    )]
-    NotSmaller {
-        /// Price of the checkpoint.
-        checkpoint_tokens: u64,
-        /// Price of what it would replace.
-        shadowed_tokens: u64,
-    },
-}
-
-impl AnswerFault {
-    /// A stable name for the kind of fault.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::CutOff => "cut-off",
-            Self::OnlyToolCalls => "only-tool-calls",
-            Self::Media => "media",
-            Self::NotSmaller { .. } => "not-smaller",
-        }
-    }
-}
-
-/// Reads the text of an answer. Text beside a tool call is taken and the call ignored; reasoning is no part of a summary.
-pub fn read_answer(content: &[Block], cut_off: bool) -> Result<String, AnswerFault> {
-    if content.iter().any(|block| matches!(block, Block::Media(_))) {
-        return Err(AnswerFault::Media);
-    }
-    if cut_off {
-        return Err(AnswerFault::CutOff);
-    }
-    let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
-    let text = texts.join("\n");
-    match text.trim() {
-        "" if content.iter().any(|block| matches!(block, Block::ToolCall(_))) => Err(AnswerFault::OnlyToolCalls),
-        "" => Err(AnswerFault::Empty),
-        text => Ok(text.to_owned()),
-    }
-}
+pub use mask::{Masked, mask_secrets};
+pub(crate) use read::has_any_section;
+pub use read::{AnswerFault, read_answer};
+pub(crate) use user_messages::check_user_messages;
 
 /// A part of a checkpoint beside its body, in a text block of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +118,7 @@ impl Checkpoint {
 }
 
 /// Escapes every end tag of the frame in a text, in any case and with blanks inside, so that it cannot end the frame early.
-fn escape_end_tag(text: &str, tag: &str) -> String {
+pub(crate) fn escape_end_tag(text: &str, tag: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("</") {
@@ -207,19 +156,6 @@ mod tests {
         let content = Checkpoint::new(&Kit::base(), "body").content(&Kit::base());
         let message = Message::new("m", Role::User, Source::user(), content);
         assert_eq!(Checkpoint::parse(&message), None);
-    }
-
-    #[test]
-    fn only_text_is_a_summary() {
-        let call = Block::tool_call("c", "read", "{}");
-        let image: Block = serde_json::from_str(r#"{"type":"image"}"#).unwrap();
-        assert_eq!(read_answer(&[], false), Err(AnswerFault::Empty));
-        assert_eq!(read_answer(&[Block::text(" \n")], false), Err(AnswerFault::Empty));
-        assert_eq!(read_answer(&[Block::reasoning("thought")], false), Err(AnswerFault::Empty));
-        assert_eq!(read_answer(std::slice::from_ref(&call), false), Err(AnswerFault::OnlyToolCalls));
-        assert_eq!(read_answer(&[Block::text("done"), call], false), Ok("done".into()));
-        assert_eq!(read_answer(&[Block::text("done"), image], false), Err(AnswerFault::Media));
-        assert_eq!(read_answer(&[Block::text("half")], true), Err(AnswerFault::CutOff));
     }
 
     proptest! {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use super::error::{Busy, CompactionError, Failure};
+use super::extras::ExtraSection;
+use super::hooks::CompactionHooks;
 use super::outcome::{Compacted, Landed, Outcome, Reason};
 use super::pending::{Attempt, Occupancy, Pending};
 use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
-use crate::meter::{MediaPricing, Meter, Pricing, Surroundings};
+use crate::meter::{MediaPricing, Meter, Pricing, Surroundings, total};
 use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
-use crate::pruner::PrunePlan;
+use crate::pruner::{PruneBudget, PrunePlan};
 use crate::session::{NodeRange, Route, Seq, Session};
 use crate::summarizer::{SummarizerError, SummaryReply};
 
@@ -69,6 +71,8 @@ pub struct BaseEngine {
     pub(super) rules: Rules,
     pub(super) meter: Meter,
     pub(super) ids: Box<dyn IdSource>,
+    pub(super) hooks: Option<Box<dyn CompactionHooks>>,
+    pub(super) sections: Vec<ExtraSection>,
     stall: Option<Stall>,
 }
 
@@ -88,6 +92,11 @@ impl BaseEngine {
     pub fn new(policy: Policy, kit: Kit, rule_set: RuleSet) -> Result<Self, BuildError> {
         policy.validate()?;
         kit.validate()?;
+        let min_body_tokens = policy.min_body_tokens.unwrap_or(kit.min_body_tokens);
+        if min_body_tokens > policy.max_tokens {
+            let (kit, max_tokens) = (kit.id, policy.max_tokens);
+            return Err(KitError::FloorAboveCap { kit, min_body_tokens, max_tokens }.into());
+        }
         let rules = rule_set.rules();
         let pricing = match rule_set {
             RuleSet::Harness => Pricing::harness(),
@@ -99,6 +108,8 @@ impl BaseEngine {
             rules,
             meter: Meter::new(pricing, rules.meter),
             ids: Box::new(LogIds),
+            hooks: None,
+            sections: Vec::new(),
             stall: None,
         })
     }
@@ -117,6 +128,18 @@ impl BaseEngine {
     /// Takes ids from another source.
     pub fn with_ids(mut self, ids: Box<dyn IdSource>) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// Calls hooks around every summary.
+    pub fn with_hooks(mut self, hooks: Box<dyn CompactionHooks>) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// Adds a section to every checkpoint.
+    pub fn with_section(mut self, section: ExtraSection) -> Self {
+        self.sections.push(section);
         self
     }
 
@@ -170,14 +193,14 @@ impl BaseEngine {
 
     pub(super) fn occupancy(&mut self, session: &Session, situation: &Situation) -> Result<Occupancy, CompactionError> {
         let measured = self.measure(session, situation)?;
-        let estimate = measured.header_tokens + measured.surface_tokens + measured.unsent_tokens;
+        let estimate = total([measured.header_tokens, measured.surface_tokens, measured.unsent_tokens].into_iter());
         Ok(Occupancy { total: measured.total_tokens, estimate })
     }
 
     /// Tokens that no fold can free: system prompt, tools, unsent input.
     fn overhead(&mut self, session: &Session, situation: &Situation) -> Result<u64, CompactionError> {
         let measured = self.measure(session, situation)?;
-        Ok(measured.header_tokens + measured.unsent_tokens)
+        Ok(measured.header_tokens.saturating_add(measured.unsent_tokens))
     }
 
     /// The check before a request, after a turn, or on a switch of the model.
@@ -216,17 +239,17 @@ impl BaseEngine {
         attempt.plan = Some(plan);
         attempt.retain = plan.tail_tokens;
         if self.prune(session, &mut attempt)? {
-            let now = self.occupancy(session, situation)?;
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if now.total < due.tokens {
                 return done(Outcome::Pruned(attempt.landed.pruned));
             }
         }
         if due.level == Level::PreWarm && policy.min_fold_tokens > 0 {
-            let cut = self.automatic_cut(session, &attempt)?;
-            let most_tokens = session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)).sum();
+            let cut = self.automatic_cut(session, &attempt).map_err(|error| error.with(&attempt.landed))?;
+            let most_tokens = total(session.nodes().iter().take(cut).map(|node| self.meter.price(node.seq)));
             if most_tokens < policy.min_fold_tokens {
                 let reason = Reason::BelowMinFold { most_tokens, least_tokens: policy.min_fold_tokens };
-                return finish(attempt, reason);
+                return self.finish(session, attempt, reason);
             }
         }
         self.next_fold(session, attempt)
@@ -257,8 +280,11 @@ impl BaseEngine {
         let mut attempt = self.attempt(&policy, TriggerKind::Pressure, situation, before);
         attempt.threshold = Some(levels.threshold_tokens);
         attempt.retain = levels.retain_tokens;
-        if self.prune(session, &mut attempt)? && below(self.occupancy(session, situation)?.total) {
-            return done(Outcome::Pruned(attempt.landed.pruned));
+        if self.prune(session, &mut attempt)? {
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
+            if below(now.total) {
+                return done(Outcome::Pruned(attempt.landed.pruned));
+            }
         }
         self.next_fold(session, attempt)
     }
@@ -293,7 +319,7 @@ impl BaseEngine {
         if self.prune(session, &mut attempt)?
             && let Some(plan) = attempt.plan
         {
-            let now = self.occupancy(session, situation)?;
+            let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if scaled(before, now) <= plan.target_tokens && gained(before, now) >= self.least_gain(before) {
                 return done(Outcome::Pruned(attempt.landed.pruned));
             }
@@ -378,7 +404,7 @@ impl BaseEngine {
             retain: 0,
             before,
             folds_left: policy.compaction_retries.saturating_add(1),
-            answers_left: policy.summary_retries.saturating_add(1),
+            answers_left: policy.summary_retries.unwrap_or(self.kit.summary_retries).saturating_add(1),
             landed: Landed::default(),
         }
     }
@@ -390,7 +416,7 @@ impl BaseEngine {
             Err(error) => return Err(CompactionError::after(error.failure, attempt.landed)),
         };
         if cut == 0 {
-            return finish(attempt, Reason::NothingToFold);
+            return self.finish(session, attempt, Reason::NothingToFold);
         }
         self.open(session, attempt, 0, cut - 1)
     }
@@ -413,16 +439,16 @@ impl BaseEngine {
         self.rules.progress && session.nodes().iter().take(cut).all(|node| node.message.source.is_checkpoint())
     }
 
-    /// Trims what is over its budget; whether anything was.
+    /// Reduces what needs no model; whether anything was reduced.
     fn prune(&mut self, session: &mut Session, attempt: &mut Attempt) -> Result<bool, CompactionError> {
-        let Some(trim) = &self.policy.trim else { return Ok(false) };
         let failed = |failure: Failure, landed: &Landed| CompactionError::after(failure, landed.clone());
-        let plan =
-            PrunePlan::trim(session, &mut self.meter, trim).map_err(|error| failed(error.into(), &attempt.landed))?;
+        let budget = PruneBudget { tail_tokens: attempt.plan.map(|plan| plan.tail_tokens), now: attempt.situation.now };
+        let plan = PrunePlan::new(session, &mut self.meter, &self.policy.prune, budget)
+            .map_err(|error| failed(error.into(), &attempt.landed))?;
         if plan.rewrites().is_empty() {
             return Ok(false);
         }
-        match plan.apply(session, attempt.situation.now.unwrap_or(0)) {
+        match plan.apply(session, attempt.situation.now.unwrap_or(i64::MIN)) {
             Ok(report) => attempt.landed.pruned.merge(report),
             Err((error, report)) => {
                 attempt.landed.pruned.merge(report);
@@ -464,9 +490,7 @@ impl BaseEngine {
             self.stall = None;
             return done(compacted(attempt, now));
         }
-        if attempt.folds_left > 0 && self.automatic_cut(session, &attempt).is_ok_and(|cut| cut > 0) {
-            return self.next_fold(session, attempt);
-        }
+        // Pruning costs nothing, so it comes before another summary.
         if self.prune(session, &mut attempt)? {
             now = match self.occupancy(session, &situation) {
                 Ok(now) => now,
@@ -477,18 +501,55 @@ impl BaseEngine {
                 return done(compacted(attempt, now));
             }
         }
+        if attempt.folds_left > 0 && self.automatic_cut(session, &attempt).is_ok_and(|cut| cut > 0) {
+            return self.next_fold(session, attempt);
+        }
+        self.no_progress(session, attempt, plan, now)
+    }
+
+    fn no_progress(
+        &mut self,
+        session: &Session,
+        attempt: Attempt,
+        plan: Plan,
+        now: Occupancy,
+    ) -> Result<Step, CompactionError> {
         self.stall = Some(Stall {
-            route: situation.route_in(session),
-            window: situation.window_tokens(),
+            route: attempt.situation.route_in(session),
+            window: attempt.situation.window_tokens(),
             surface_tokens: self.meter.surface_tokens(),
         });
         let failure = Failure::NoProgress {
             before_tokens: attempt.before.total,
             after_tokens: scaled(attempt.before, now),
             target_tokens: plan.target_tokens,
-            least_gain_tokens,
+            least_gain_tokens: self.least_gain(attempt.before),
         };
         Err(CompactionError::after(failure, attempt.landed))
+    }
+
+    /// Ends an attempt that can fold no more: with what landed, or with the reason. Another fold was wanted because the ones
+    /// that landed were not enough.
+    pub(super) fn finish(
+        &mut self,
+        session: &Session,
+        attempt: Attempt,
+        reason: Reason,
+    ) -> Result<Step, CompactionError> {
+        if !attempt.landed.folds.is_empty() {
+            let now = match self.occupancy(session, &attempt.situation) {
+                Ok(now) => now,
+                Err(error) => return Err(error.with(&attempt.landed)),
+            };
+            return match attempt.plan.filter(|_| self.rules.progress && attempt.kind.must_progress()) {
+                Some(plan) => self.no_progress(session, attempt, plan, now),
+                None => done(compacted(attempt, now)),
+            };
+        }
+        if !attempt.landed.pruned.pruned.is_empty() {
+            return done(Outcome::Pruned(attempt.landed.pruned));
+        }
+        done(Outcome::Unneeded(reason))
     }
 
     fn least_gain(&self, before: Occupancy) -> u64 {
@@ -575,18 +636,6 @@ impl CompactionEngine for BaseEngine {
 
 fn done(outcome: Outcome) -> Result<Step, CompactionError> {
     Ok(Step::Done(outcome))
-}
-
-/// Ends an attempt that goes no further: with what landed, or with the reason.
-pub(super) fn finish(attempt: Attempt, reason: Reason) -> Result<Step, CompactionError> {
-    if !attempt.landed.folds.is_empty() {
-        let before = attempt.before;
-        return done(compacted(attempt, before));
-    }
-    if !attempt.landed.pruned.pruned.is_empty() {
-        return done(Outcome::Pruned(attempt.landed.pruned));
-    }
-    done(Outcome::Unneeded(reason))
 }
 
 fn compacted(attempt: Attempt, now: Occupancy) -> Outcome {

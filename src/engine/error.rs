@@ -168,6 +168,11 @@ impl CompactionError {
         Self { failure: failure.into(), landed: Box::new(landed) }
     }
 
+    /// The same failure after this had landed.
+    pub(super) fn with(self, landed: &Landed) -> Self {
+        Self::after(self.failure, landed.clone())
+    }
+
     /// A stable name for the kind of failure; the harness's six classes among them: `busy`, `cancelled`, `changed`, `summary`,
     /// `commit`, `persistence`.
     pub fn code(&self) -> &'static str {

@@ -3,19 +3,25 @@
 //! Owns triggers, range, transaction and drivers. Does no I/O: the model call is the host's.
 
 mod base;
+mod compose;
 mod drivers;
 mod error;
+mod extras;
+mod hooks;
 mod manual;
 mod outcome;
 mod pending;
 mod range;
+mod shrink;
 mod transaction;
 
 pub use base::{BaseEngine, BuildError, IdSource, LogIds};
 pub use drivers::{Hosted, compact, compact_async, compact_shared};
 pub use error::{Busy, CompactionError, Failure, SummaryFailure};
+pub use extras::{ExtraSection, RenderSection};
+pub use hooks::{CompactionHooks, HookError, PreHook};
 pub use manual::{Cancellation, CancelledBy, ManualHost, ManualRequest, Unattended, compact_manual};
-pub use outcome::{Compacted, Fold, Landed, Outcome, Reason};
+pub use outcome::{BreakerOpen, Compacted, Fold, Landed, OpenedBy, Outcome, Reason};
 pub use pending::{Pending, Prepared};
 pub use range::select_range;
 

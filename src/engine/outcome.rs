@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::pending::Prepared;
 use crate::message::Message;
+use crate::meter::total;
 use crate::policy::Due;
 use crate::pruner::PruneReport;
 use crate::session::{NodeRange, Seq};
@@ -78,6 +79,61 @@ impl Compacted {
     }
 }
 
+/// What opened a breaker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenedBy {
+    /// As many failures in a row as its limit says.
+    Failures {
+        /// Code of the last one.
+        last: String,
+    },
+    /// Folds that were filled up again at once.
+    Thrash {
+        /// The largest messages of the surface, in words.
+        contributors: Vec<String>,
+    },
+}
+
+/// A breaker that is open: why, since when, and what would close it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerOpen {
+    /// What opened it.
+    pub by: OpenedBy,
+    /// Automatic failures in a row.
+    pub failures: u32,
+    /// Folds in a row that were filled up again at once.
+    pub refills: u32,
+    /// When it opened or last let an attempt through, in milliseconds since the epoch.
+    pub since: i64,
+    /// When the next automatic attempt is let through; none where there is no cool-down.
+    pub retry_at: Option<i64>,
+}
+
+impl fmt::Display for BreakerOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.by {
+            OpenedBy::Failures { last } => {
+                write!(
+                    f,
+                    "automatic compaction is stopped after {} failures in a row, the last one {last}",
+                    self.failures
+                )?;
+            }
+            OpenedBy::Thrash { contributors } => write!(
+                f,
+                "automatic compaction is stopped: {} folds in a row were filled up again at once; the largest messages are {}",
+                self.refills,
+                contributors.join(", ")
+            )?,
+        }
+        match self.retry_at {
+            Some(at) => write!(f, "; one attempt is made at {at}, and a compaction on request starts it again"),
+            None => f.write_str("; a compaction on request starts it again"),
+        }
+    }
+}
+
 /// Why nothing was done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -110,6 +166,30 @@ pub enum Reason {
         /// Price of the smallest checkpoint.
         least_tokens: u64,
     },
+    /// A structured answer would not fit the room.
+    #[error("kit {kit:?} needs {needed_tokens} tokens for its body, and there is room for {room_tokens}")]
+    TooLittleRoom {
+        /// The kit.
+        kit: String,
+        /// The room.
+        room_tokens: u64,
+        /// What the kit needs.
+        needed_tokens: u64,
+    },
+    /// Not even one step of the conversation fits the summariser's window.
+    #[error("a single step takes {unit_tokens} tokens, and the summariser has room for {room_tokens}")]
+    RequestTooLarge {
+        /// The step.
+        unit_tokens: u64,
+        /// The room for it.
+        room_tokens: u64,
+    },
+    /// A hook of the host cancelled.
+    #[error("cancelled by a hook: {reason}")]
+    HookCancelled {
+        /// Why.
+        reason: String,
+    },
     /// The pre-warm fold would free less than the policy asks for.
     #[error("a fold ahead of need would free at most {most_tokens} tokens, less than the {least_tokens} of the policy")]
     BelowMinFold {
@@ -118,6 +198,9 @@ pub enum Reason {
         /// What the policy asks for.
         least_tokens: u64,
     },
+    /// A breaker gates the automatic path.
+    #[error("{0}")]
+    BreakerOpen(BreakerOpen),
     /// The last automatic attempt made no progress and too little is new since.
     #[error(
         "the last attempt made no progress; {new_tokens} tokens are new, {needed_tokens} are needed before another"
@@ -140,7 +223,11 @@ impl Reason {
             Self::BelowLevel { .. } => "below-level",
             Self::NothingToFold => "nothing-to-fold",
             Self::NoGain { .. } => "no-gain",
+            Self::TooLittleRoom { .. } => "too-little-room",
+            Self::RequestTooLarge { .. } => "request-too-large",
+            Self::HookCancelled { .. } => "hook-cancelled",
             Self::BelowMinFold { .. } => "below-min-fold",
+            Self::BreakerOpen(_) => "breaker-open",
             Self::NoProgressYet { .. } => "no-progress-yet",
         }
     }
@@ -191,7 +278,7 @@ impl fmt::Display for Outcome {
             Self::Compacted(compacted) => {
                 let folds = &compacted.landed.folds;
                 let items: usize = folds.iter().map(|fold| fold.shadowed_seqs.len()).sum();
-                let tokens: u64 = folds.iter().map(|fold| fold.shadowed_tokens).sum();
+                let tokens = total(folds.iter().map(|fold| fold.shadowed_tokens));
                 write!(f, "Compacted {items} history items (~{} tokens).", grouped(tokens))
             }
             Self::Prepared(_) => f.write_str("A summary lies ready."),

@@ -2,10 +2,12 @@
 
 use super::TriggerKind;
 use super::outcome::Landed;
+use crate::checkpoint::Section;
 use crate::message::Message;
 use crate::policy::{Plan, Situation, Stability};
 use crate::session::{Lease, NodeRange, Seq};
 use crate::summarizer::{SummaryReply, SummaryRequest};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a conversation occupies: by the best figure there is, and by the estimate alone.
@@ -59,6 +61,16 @@ pub(super) struct Pin {
     pub(super) text: String,
 }
 
+/// The parts of a checkpoint that need no model.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parts {
+    pub(super) pin: Option<Pin>,
+    /// Sections beside the summary, in order; the last one is dropped first.
+    pub(super) extras: Vec<Section>,
+    /// What the person wrote in the span and before, oldest first.
+    pub(super) written: Vec<String>,
+}
+
 /// A summary that is being written.
 ///
 /// It owns what the model call needs and what the commit checks again. While it exists, the session's bracket is held; when it
@@ -72,8 +84,16 @@ pub struct Pending {
     pub(super) span: Span,
     pub(super) stability: Stability,
     pub(super) bracket: Option<Bracket>,
-    pub(super) pin: Option<Pin>,
+    pub(super) parts: Parts,
     pub(super) request: SummaryRequest,
+    /// What is to be summarised after this request, each with the summary of what came before it.
+    pub(super) chunks: VecDeque<Arc<[Arc<Message>]>>,
+    /// Messages that had to be left out of the request.
+    pub(super) dropped: Vec<Arc<Message>>,
+    /// How often the oldest turn may still be left out.
+    pub(super) drops_left: u32,
+    /// Whether a hook supplied the summary.
+    pub(super) supplied: bool,
     /// Its existence tells the session that somebody still waits.
     pub(super) _lease: Lease,
 }
@@ -87,6 +107,11 @@ impl Pending {
     /// What made the compaction be considered.
     pub fn trigger(&self) -> TriggerKind {
         self.attempt.kind
+    }
+
+    /// The time that the situation stated.
+    pub(crate) fn now(&self) -> Option<i64> {
+        self.attempt.situation.now
     }
 
     /// Id of the session that it belongs to.

@@ -1,7 +1,7 @@
 //! Which run of nodes a fold replaces.
 
 use super::error::Failure;
-use crate::meter::Meter;
+use crate::meter::{Meter, total};
 use crate::policy::CutRule;
 use crate::session::{NodeRange, Session, SessionError};
 
@@ -48,7 +48,7 @@ pub(super) fn select_cut(
 /// The nearest earlier cut that begins a turn of the person and leaves a tail of at most `most_tokens`; else the given cut.
 pub(super) fn at_whole_turn(session: &Session, meter: &Meter, cut: usize, most_tokens: u64) -> usize {
     let nodes = session.nodes();
-    let mut tail: u64 = nodes.iter().skip(cut).map(|node| meter.price(node.seq)).sum();
+    let mut tail = total(nodes.iter().skip(cut).map(|node| meter.price(node.seq)));
     let mut position = cut;
     while position > 0 {
         let starts_turn = nodes.get(position).is_some_and(|node| node.message.source.is_user());

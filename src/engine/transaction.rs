@@ -1,28 +1,24 @@
 //! The transaction: open the bracket, take the answer, land the fold or close with an error.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::base::{BaseEngine, finish};
+use super::base::BaseEngine;
 use super::error::{Busy, CompactionError, Failure, SummaryFailure, chain_text};
+use super::hooks::PreHook;
 use super::manual::CancelledBy;
 use super::outcome::{Fold, Outcome, Reason};
-use super::pending::{Attempt, Bracket, Draftsheet, Pending, Pin, Prepared, Span};
+use super::pending::{Attempt, Bracket, Draftsheet, Pending, Prepared, Span};
 use super::range::checked_run;
 use super::{Abandon, Step, TriggerKind};
-use crate::checkpoint::{AnswerFault, Checkpoint, PINNED_REQUEST_TITLE, cut_at_sentence, cut_middle, read_answer};
-use crate::message::{Block, Extra, Message};
+use crate::checkpoint::Checkpoint;
+use crate::message::{Extra, Message};
+use crate::meter::total;
 use crate::policy::{Situation, Stability};
 use crate::session::{
-    CompactionEnd, CompactionStart, CompactionSummary, Draft, EventData, NodeRange, Route, Seq, Session, SessionError,
+    CompactionEnd, CompactionStart, CompactionSummary, Draft, EventData, Node, NodeRange, Seq, Session, SessionError,
 };
 use crate::summarizer::{SummarizerError, SummaryReply, SummaryRequest};
-
-/// Room below which no summary is asked for: a heading and a line would not fit.
-const LEAST_ROOM_TOKENS: u64 = 32;
-/// Room that a summary gets even where the target leaves less, as far as the shrink guard allows.
-const GRANTED_ROOM_TOKENS: u64 = 1_024;
-/// A pinned request takes at most this part of the target; the whole text can be read back by its seq.
-const PINNED_PART_OF_TARGET: u64 = 4;
 
 impl BaseEngine {
     /// Opens the bracket for a run of nodes and hands out the request.
@@ -42,12 +38,12 @@ impl BaseEngine {
         }
         let nodes = session.nodes().get(first..=last).unwrap_or_default();
         let (Some(head), Some(tail)) = (nodes.first(), nodes.last()) else {
-            return finish(attempt, Reason::NothingToFold);
+            return self.finish(session, attempt, Reason::NothingToFold);
         };
         let span = Span {
             seqs: nodes.iter().map(|node| node.seq).collect(),
             range: NodeRange { start: head.seq, end: tail.seq },
-            tokens: nodes.iter().map(|node| self.meter.price(node.seq)).sum(),
+            tokens: total(nodes.iter().map(|node| self.meter.price(node.seq))),
             generation: session.generation(),
             nodes: session.nodes().len(),
         };
@@ -56,39 +52,108 @@ impl BaseEngine {
             .filter(|node| !(node.is_assistant() && node.message.content.is_empty()))
             .map(|node| Arc::clone(&node.message))
             .collect();
-        let mut pin = self.pin(session, &attempt, &span);
-        let room = match self.room(&attempt, &span, &mut pin) {
-            Ok(room) => room,
-            Err(reason) => return finish(attempt, reason),
+        let (parts, tokens, chars) = match self.parts(session, &attempt, &span, &messages) {
+            Ok(parts) => parts,
+            Err(reason) => return self.finish(session, attempt, reason),
         };
-        let request = self.request(session, &attempt, messages, room);
-        let bracket = if attempt.kind == TriggerKind::Precompute {
-            None
-        } else {
-            match self.start(session, &attempt, turn) {
-                Ok(bracket) => Some(bracket),
-                Err(error) => return Err(CompactionError::after(Failure::Commit(error), attempt.landed)),
-            }
+        let as_sent = self.as_sent(session, &attempt, nodes, &messages);
+        let mut request = self.request(session, &attempt, messages, as_sent, (tokens, chars));
+        let supplied = match self.ask_hook(&mut request) {
+            Ok(supplied) => supplied,
+            Err(reason) => return self.finish(session, attempt, reason),
         };
         let lease = Arc::new(());
-        if let Some(bracket) = &bracket {
-            session.set_lease(bracket.start_seq, &lease);
-        }
         let stability = match attempt.kind {
             TriggerKind::Manual | TriggerKind::Precompute => Stability::Span,
             _ => self.rules.stability,
         };
-        Ok(Step::Summarize(Pending {
+        let mut pending = Pending {
             instance: session.instance(),
             session_id: session.id().to_owned(),
+            drops_left: self.policy.drop_oldest_retries,
             attempt,
             span,
             stability,
-            bracket,
-            pin,
+            bracket: None,
+            parts,
             request,
+            chunks: VecDeque::new(),
+            dropped: Vec::new(),
+            supplied: supplied.is_some(),
             _lease: lease,
-        }))
+        };
+        if let Err(reason) = self.fit_to_window(&mut pending) {
+            return self.finish(session, pending.attempt, reason);
+        }
+        if pending.attempt.kind != TriggerKind::Precompute {
+            match self.start(session, &pending.attempt, turn) {
+                Ok(bracket) => {
+                    session.set_lease(bracket.start_seq, &pending._lease);
+                    pending.bracket = Some(bracket);
+                }
+                Err(error) => return Err(CompactionError::after(Failure::Commit(error), pending.attempt.landed)),
+            }
+        }
+        match supplied {
+            Some(text) => {
+                let reply = SummaryReply::text("host", "hook", text);
+                self.take_answer(session, pending, Ok(reply))
+            }
+            None => Ok(Step::Summarize(pending)),
+        }
+    }
+
+    /// The messages of the span as they were last sent: a prune that has just landed is not shown, so that the provider's cached
+    /// prefix still serves.
+    fn as_sent(
+        &self,
+        session: &Session,
+        attempt: &Attempt,
+        nodes: &[Node],
+        messages: &Arc<[Arc<Message>]>,
+    ) -> Arc<[Arc<Message>]> {
+        let pruned = &attempt.landed.pruned.pruned;
+        if !self.rules.read_answer || pruned.is_empty() {
+            return Arc::clone(messages);
+        }
+        let before: HashMap<Seq, Seq> =
+            pruned.iter().map(|pruned| (pruned.replacement_seq, pruned.original_seq)).collect();
+        nodes
+            .iter()
+            .filter(|node| !(node.is_assistant() && node.message.content.is_empty()))
+            .filter_map(|node| session.message(before.get(&node.seq).copied().unwrap_or(node.seq)))
+            .cloned()
+            .collect()
+    }
+
+    /// What the host's hook wants: the summary that it supplies, if it does.
+    fn ask_hook(&mut self, request: &mut SummaryRequest) -> Result<Option<String>, Reason> {
+        let Some(hooks) = &mut self.hooks else { return Ok(None) };
+        let name = format!("{}/compaction/pre", self.kit.hook_namespace);
+        match hooks.pre(&name, request) {
+            Ok(PreHook::Pass) => Ok(None),
+            Ok(PreHook::Cancel { reason }) => Err(Reason::HookCancelled { reason }),
+            Ok(PreHook::Instruct { text }) => {
+                request.instruction = format!("{}\n\n{}", request.instruction, text.trim()).into();
+                Ok(None)
+            }
+            Ok(PreHook::Supply { text }) => Ok(Some(text)),
+            Err(error) => {
+                tracing::warn!(hook = name, error = %error, "a hook failed and is ignored");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Shows the checkpoint to the host's hook.
+    fn tell_hook(&mut self, sheet: &Draftsheet) {
+        let Some(hooks) = &mut self.hooks else { return };
+        let name = format!("{}/compaction/post", self.kit.hook_namespace);
+        if let Some(checkpoint) = Checkpoint::parse(&sheet.checkpoint)
+            && let Err(error) = hooks.post(&name, &checkpoint)
+        {
+            tracing::warn!(hook = name, error = %error, "a hook failed and is ignored");
+        }
     }
 
     fn start(&mut self, session: &mut Session, attempt: &Attempt, turn: Option<u64>) -> Result<Bracket, SessionError> {
@@ -104,120 +169,6 @@ impl BaseEngine {
         Ok(Bracket { compaction_id, start_seq, turn })
     }
 
-    /// The person's newest message, where the fold would hide it: it lies in the span, or an earlier checkpoint in the span had
-    /// pinned it.
-    fn pin(&self, session: &Session, attempt: &Attempt, span: &Span) -> Option<Pin> {
-        if !self.rules.pin_request {
-            return None;
-        }
-        let seq = session.newest_user_message()?;
-        let in_span = span.seqs.contains(&seq);
-        let pinned_in_span =
-            || {
-                session.position(seq).is_none()
-                    && span.seqs.iter().filter_map(|seq| session.message(*seq)).any(|message| {
-                        Checkpoint::parse(message).is_some_and(|checkpoint| checkpoint.pinned == Some(seq))
-                    })
-            };
-        if !in_span && !pinned_in_span() {
-            return None;
-        }
-        let text = visible_text(session.message(seq)?);
-        let most = attempt.plan.map_or(span.tokens, |plan| plan.target_tokens) / PINNED_PART_OF_TARGET;
-        Some(Pin { seq, text: self.shortened(&text, seq, most) })
-    }
-
-    /// A text within a price, cut in the middle with the seq under which the whole stands.
-    fn shortened(&self, text: &str, seq: Seq, most_tokens: u64) -> String {
-        let counter = self.meter.pricing().counter();
-        if counter.count_up_to(text, most_tokens).is_some() {
-            return text.to_owned();
-        }
-        let marker = format!("\n[… cut in the middle; the whole text stands in the log at seq {seq} …]\n");
-        let (mut low, mut high) = (0, text.chars().count());
-        while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            if counter.count_up_to(&cut_middle(text, middle, &marker), most_tokens).is_some() {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        cut_middle(text, low, &marker)
-    }
-
-    /// Tokens and characters that the summary may take, or why there is no point in asking for one.
-    fn room(&self, attempt: &Attempt, span: &Span, pin: &mut Option<Pin>) -> Result<(u64, Option<usize>), Reason> {
-        let cap = self.policy.max_tokens;
-        if !self.rules.read_answer {
-            return Ok((cap, None));
-        }
-        let frame_tokens = self.price_of(&self.checkpoint("", pin.as_ref()));
-        let most = span.tokens.saturating_sub(frame_tokens).saturating_sub(1);
-        if most < LEAST_ROOM_TOKENS {
-            let least_tokens = frame_tokens + LEAST_ROOM_TOKENS + 1;
-            return Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens });
-        }
-        let mut room = cap.min(most);
-        if let Some(plan) = attempt.plan.filter(|_| attempt.kind.must_progress()) {
-            let rest = self.meter.surface_tokens().saturating_sub(span.tokens);
-            let fixed =
-                attempt.before.estimate.saturating_sub(self.meter.surface_tokens().min(attempt.before.estimate));
-            let left = plan.target_tokens.saturating_sub(rest + fixed + frame_tokens);
-            room = room.min(left.max(GRANTED_ROOM_TOKENS.min(span.tokens / 4)));
-        }
-        let Some(chars) = self.policy.max_checkpoint_chars else { return Ok((room, None)) };
-        let chars_of = |pin: Option<&Pin>| {
-            let content = self.checkpoint("", pin).content(&self.kit);
-            content.iter().filter_map(Block::as_text).map(|text| text.chars().count() + 1).sum::<usize>()
-        };
-        // The pinned request comes first, but not at the price of the whole summary.
-        if let Some(pin) = pin.as_mut() {
-            let most = chars.saturating_sub(chars_of(None)) / 2;
-            let marker = format!(" [… whole at seq {} …] ", pin.seq);
-            pin.text = cut_middle(&pin.text, most, &marker);
-        }
-        let left = chars.saturating_sub(chars_of(pin.as_ref()));
-        if left == 0 {
-            return Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens: frame_tokens });
-        }
-        Ok((room, Some(left)))
-    }
-
-    fn request(
-        &self,
-        session: &Session,
-        attempt: &Attempt,
-        messages: Arc<[Arc<Message>]>,
-        (max_output_tokens, max_output_chars): (u64, Option<usize>),
-    ) -> SummaryRequest {
-        let situation = &attempt.situation;
-        let header = situation.header_over(session).or_else(|| session.request_header().cloned());
-        let mut instruction = match self.policy.checkpoint_prompt.trim() {
-            "" => self.kit.instruction.clone(),
-            own => own.to_owned(),
-        };
-        if let Some(wish) = &attempt.instructions {
-            instruction.push_str("\n\nThe user asks of this checkpoint, in their own words:\n");
-            instruction.push_str(wish.trim());
-        }
-        let routed = situation.route_in(session);
-        let route: Option<Route> = match &routed {
-            Some(route) => self.policy.for_route(route).summarizer.or(routed),
-            None => self.policy.summarizer.clone(),
-        };
-        SummaryRequest {
-            messages,
-            kit: Arc::clone(&self.kit),
-            instruction: instruction.into(),
-            header: header.map(Arc::new),
-            route,
-            max_output_tokens,
-            max_output_chars,
-            counter: Arc::clone(self.meter.pricing().counter()),
-        }
-    }
-
     /// Takes a summariser's answer: lands the fold, asks again, or closes with an error.
     pub(super) fn take_answer(
         &mut self,
@@ -228,22 +179,37 @@ impl BaseEngine {
         if session.instance() != pending.instance {
             return Err(Failure::WrongSession(Box::new(pending)).into());
         }
-        let sheet = match reply.map_err(|error| match error {
-            SummarizerError::Cancelled => Failure::Cancelled { by: CancelledBy::Summarizer, reason: error.to_string() },
-            error => Failure::Summary(error.into()),
-        }) {
-            Ok(reply) => match self.judge(&pending, reply) {
-                Ok(sheet) => sheet,
-                Err(fault) => {
-                    pending.attempt.answers_left = pending.attempt.answers_left.saturating_sub(1);
-                    if pending.attempt.answers_left > 0 && self.rules.read_answer {
-                        return Ok(Step::Summarize(pending));
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) if error.is_context_overflow() && self.make_smaller(&mut pending) => {
+                return Ok(Step::Summarize(pending));
+            }
+            Err(error) => {
+                let failure = match error {
+                    SummarizerError::Cancelled => {
+                        Failure::Cancelled { by: CancelledBy::Summarizer, reason: error.to_string() }
                     }
-                    return self.fail(session, pending, Failure::Summary(SummaryFailure::Answer(fault)));
-                }
-            },
-            Err(failure) => return self.fail(session, pending, failure),
+                    error => Failure::Summary(error.into()),
+                };
+                return self.fail(session, pending, failure);
+            }
         };
+        let judged = match self.next_chunk(&mut pending, &reply) {
+            Ok(true) => return Ok(Step::Summarize(pending)),
+            Ok(false) => self.judge(&pending, reply),
+            Err(fault) => Err(fault),
+        };
+        let sheet = match judged {
+            Ok(sheet) => sheet,
+            Err(fault) => {
+                pending.attempt.answers_left = pending.attempt.answers_left.saturating_sub(1);
+                if pending.attempt.answers_left > 0 && self.rules.read_answer && !pending.supplied {
+                    return Ok(Step::Summarize(pending));
+                }
+                return self.fail(session, pending, Failure::Summary(SummaryFailure::Answer(fault)));
+            }
+        };
+        self.tell_hook(&sheet);
         if pending.bracket.is_none() {
             return Ok(Step::Done(Outcome::Prepared(Box::new(Prepared { pending, sheet }))));
         }
@@ -251,42 +217,6 @@ impl BaseEngine {
             return self.fail(session, pending, failure);
         }
         self.land(session, pending, sheet)
-    }
-
-    /// Reads the answer into a checkpoint that is smaller than what it replaces.
-    fn judge(&self, pending: &Pending, reply: SummaryReply) -> Result<Draftsheet, AnswerFault> {
-        let (checkpoint, summary) = if self.rules.read_answer {
-            let text = read_answer(&reply.content, reply.cut_off)?;
-            let body = cut_at_sentence(&text, |text| pending.request.fits(text)).ok_or(AnswerFault::Empty)?;
-            let checkpoint = self.checkpoint(body, pending.pin.as_ref());
-            let summary = vec![Block::text(&checkpoint.body)];
-            (checkpoint.into_message(&self.kit, "", ""), summary)
-        } else {
-            let mut content = vec![Block::text(&self.kit.frame.opening)];
-            content.extend(reply.content.iter().cloned());
-            content.push(Block::text(&self.kit.frame.closing));
-            let source = crate::message::Source::Checkpoint { compaction_id: String::new(), extra: Extra::default() };
-            let message = Message::new("", crate::message::Role::User, source, content);
-            (message, reply.content.clone())
-        };
-        let tokens = self.meter.pricing().message(&checkpoint);
-        if tokens >= pending.span.tokens {
-            return Err(AnswerFault::NotSmaller { checkpoint_tokens: tokens, shadowed_tokens: pending.span.tokens });
-        }
-        Ok(Draftsheet { checkpoint, summary, tokens, reply })
-    }
-
-    fn checkpoint(&self, body: &str, pin: Option<&Pin>) -> Checkpoint {
-        let mut checkpoint = Checkpoint::new(&self.kit, body);
-        if let Some(pin) = pin {
-            checkpoint = checkpoint.with_section(&self.kit, PINNED_REQUEST_TITLE, &pin.text);
-            checkpoint.pinned = Some(pin.seq);
-        }
-        checkpoint
-    }
-
-    fn price_of(&self, checkpoint: &Checkpoint) -> u64 {
-        self.meter.pricing().content(&checkpoint.content(&self.kit))
     }
 
     fn check_stable(&self, session: &Session, pending: &Pending) -> Result<(), Failure> {
@@ -371,7 +301,7 @@ impl BaseEngine {
             shadowed_tokens: span.tokens,
             checkpoint_tokens: sheet.tokens,
             checkpoint,
-            pinned_seq: pending.pin.as_ref().map(|pin| pin.seq),
+            pinned_seq: pending.parts.pin.as_ref().map(|pin| pin.seq),
             injected_seqs: span
                 .seqs
                 .iter()
@@ -479,6 +409,7 @@ impl BaseEngine {
         pending.attempt.situation = situation.clone();
         pending.attempt.before = self.occupancy(session, situation)?;
         let bracket = self.start(session, &pending.attempt, turn).map_err(Failure::Commit)?;
+        session.set_lease(bracket.start_seq, &pending._lease);
         pending.bracket = Some(bracket);
         self.land(session, pending, sheet)
     }
@@ -497,18 +428,4 @@ fn end_draft(bracket: &Bracket, attempt: &Attempt, error: Option<String>) -> Dra
 /// Events are stamped with the later of the situation's time and the last event's.
 fn event_time(session: &Session, situation: &Situation) -> i64 {
     situation.now.unwrap_or(i64::MIN).max(session.last_time())
-}
-
-/// What a person typed, with a mark for everything that is no text.
-fn visible_text(message: &Message) -> String {
-    let parts: Vec<String> = message
-        .content
-        .iter()
-        .map(|block| match block {
-            Block::Text(text) => text.text.clone(),
-            Block::Media(media) => format!("[{} left out]", media.media_type().unwrap_or(media.kind.as_str())),
-            _ => "[content left out]".into(),
-        })
-        .collect();
-    parts.join("\n")
 }

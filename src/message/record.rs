@@ -104,6 +104,20 @@ macro_rules! record {
             pub extra: $crate::message::Extra,
         }
 
+        impl $name {
+            /// A known field that stands among the unknown ones, where it would be lost or read as something else. A null of an
+            /// optional field is what reading leaves there.
+            #[allow(dead_code)]
+            pub(crate) fn misplaced_field(&self) -> Option<&'static str> {
+                $( if self.extra.get($key).is_some_and(|value| {
+                    $crate::message::record::record!(@claims $mode self $field) || !value.is_null()
+                }) {
+                    return Some($key);
+                } )*
+                None
+            }
+        }
+
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct RecordVisitor;

@@ -97,6 +97,31 @@ impl Source {
         matches!(self, Self::Other { .. })
     }
 
+    /// Why the source would be read back as another one, or not at all; and what would be right.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let says = |extra: &Extra, key: &str| extra.get(key).and_then(Value::as_str).map(str::to_owned);
+        match self {
+            Self::Model { provider, model, .. } if provider.is_empty() || model.is_empty() => {
+                Some("a model source needs a provider and a model, neither of them empty")
+            }
+            Self::Tool { call_id, .. } if call_id.is_empty() => Some("a tool source needs a callId that is not empty"),
+            Self::Checkpoint { compaction_id, .. } if compaction_id.is_empty() => {
+                Some("a checkpoint source needs a compactionId that is not empty")
+            }
+            Self::Other { kind, .. } if matches!(kind.as_str(), "" | "user" | "model" | "tool") => {
+                Some("the kind of another source must not be empty, user, model or tool")
+            }
+            Self::Other { kind, extra }
+                if kind == "plugin"
+                    && says(extra, "plugin").as_deref() == Some(CHECKPOINT_PLUGIN)
+                    && says(extra, "compactionId").is_some_and(|id| !id.is_empty()) =>
+            {
+                Some("a checkpoint has a source of its own")
+            }
+            _ => None,
+        }
+    }
+
     fn from_map(mut map: Map<String, Value>) -> Result<Self, &'static str> {
         let kind = match map.shift_remove("kind") {
             Some(Value::String(kind)) if !kind.is_empty() => kind,

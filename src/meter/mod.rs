@@ -14,6 +14,7 @@ pub use counter::Bpe;
 #[cfg(feature = "bpe")]
 pub use counter::LinearBpe;
 pub use counter::{ClassAware, HarnessHeuristic, TokenCounter, default_counter};
+pub(crate) use price::total;
 pub use price::{MediaPricing, Pricing};
 
 /// Why a log cannot be measured. The fold stays before the event, so every later call fails the same way.
@@ -303,7 +304,10 @@ impl Meter {
                 }
             }
         }
-        if let Some(report) = around.usage {
+        let newest = matches!(base, Some((Baseline::Usage { .. }, _))).then_some(self.anchor.as_ref()).flatten();
+        if let Some(report) =
+            around.usage.filter(|report| !newest.is_some_and(|anchor| is_older(session, report, anchor)))
+        {
             match self.reported_surface(session, report, around.window) {
                 Ok(at) => {
                     base = Some((Baseline::Reported { tokens: report.total_tokens }, at));
@@ -315,7 +319,7 @@ impl Meter {
         let (baseline, at) = match base {
             Some(base) => base,
             None if !has_header && surface == 0 => (Baseline::None, 0),
-            None => (Baseline::Estimated { tokens: header_tokens + surface }, surface),
+            None => (Baseline::Estimated { tokens: header_tokens.saturating_add(surface) }, surface),
         };
         let surface_delta_tokens = signed(surface) - signed(at);
         let total = signed(baseline.tokens()).saturating_add(surface_delta_tokens).max(0);
@@ -372,13 +376,13 @@ impl Meter {
         if let Some(op) = &event.surface_op {
             if let SurfaceOp::Replace { .. } = op {
                 let hidden = session.shadowed_by(seq).unwrap_or_default();
-                surface = surface.saturating_sub(hidden.iter().map(|seq| self.price(*seq)).sum());
+                surface = surface.saturating_sub(total(hidden.iter().map(|seq| self.price(*seq))));
                 self.follow_replacement(hidden, price);
                 if matches!(event.data, EventData::UserMessage(_)) {
                     self.last_fold = Some(seq);
                 }
             }
-            surface += price;
+            surface = surface.saturating_add(price);
         }
         self.prices.push(price);
         self.totals.push(surface);
@@ -394,8 +398,8 @@ impl Meter {
         if at_start.is_empty() {
             return;
         }
-        let gone: u64 = at_start.iter().map(|seq| self.price(*seq)).sum();
-        open.surface = open.surface.saturating_sub(gone) + price;
+        let gone = total(at_start.iter().map(|seq| self.price(*seq)));
+        open.surface = open.surface.saturating_sub(gone).saturating_add(price);
         self.step = Some(open);
     }
 
@@ -427,11 +431,11 @@ impl Meter {
             }
             _ => own_price,
         };
-        let estimate = header_tokens + at_start + output;
+        let estimate = total([header_tokens, at_start, output].into_iter());
         let usage = usage.filter(|usage| self.rules.trust_low_usage || usage.total_tokens() >= estimate);
         Ok(Anchor {
             seq,
-            surface: at_start + output,
+            surface: at_start.saturating_add(output),
             tokens: usage.map_or(estimate, Usage::total_tokens),
             header: self.header.map(|(seq, _)| seq),
             usage: usage.cloned(),
@@ -510,8 +514,16 @@ impl Meter {
             .unwrap_or_default()
             .iter()
             .find(|event| matches!(event.data, EventData::AssistantMessage(_)));
-        Ok(at_request + answer.map_or(0, |event| self.price(event.seq)))
+        Ok(at_request.saturating_add(answer.map_or(0, |event| self.price(event.seq))))
     }
+}
+
+/// Whether a report is of an earlier call than the answer whose usage the log holds.
+fn is_older(session: &Session, report: &UsageReport, anchor: &Anchor) -> bool {
+    let Some(from) = report.revision.and_then(|revision| usize::try_from(revision).ok()) else { return false };
+    let later = session.events().get(from..).unwrap_or_default();
+    let answer = later.iter().find(|event| matches!(event.data, EventData::AssistantMessage(_)));
+    answer.is_some_and(|event| event.seq < anchor.seq)
 }
 
 /// A call cannot occupy much more than the window; some windows are understated, so only twice as much is disbelieved.

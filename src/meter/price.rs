@@ -10,6 +10,11 @@ use crate::session::RequestHeader;
 /// Tokens that every block and every message cost beside their text, for the markers around them: the harness's figure.
 const OVERHEAD_TOKENS: u64 = 4;
 
+/// The sum of prices. Counters and media prices are the host's, so a sum may leave the range; it then stays at the end.
+pub(crate) fn total(prices: impl Iterator<Item = u64>) -> u64 {
+    prices.fold(0, u64::saturating_add)
+}
+
 /// What pictures, documents and sounds cost. Models bill them by rules of their own, never as the text of their encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,29 +76,29 @@ impl Pricing {
 
     /// Tokens of a text block.
     pub fn text_block(&self, text: &str) -> u64 {
-        self.text(text) + OVERHEAD_TOKENS
+        self.text(text).saturating_add(OVERHEAD_TOKENS)
     }
 
     /// Tokens of a block.
     pub fn block(&self, block: &Block) -> u64 {
         let content = match block {
             Block::Text(text) | Block::Reasoning(text) => self.text(&text.text),
-            Block::ToolCall(call) => self.text(&call.name) + self.text(&call.arguments),
+            Block::ToolCall(call) => self.text(&call.name).saturating_add(self.text(&call.arguments)),
             Block::ToolResult(result) => self.blocks(&result.content),
             Block::Media(media) => self.media(media),
             Block::Opaque(opaque) => self.text(&json_text(&opaque.value)),
         };
-        content + OVERHEAD_TOKENS
+        content.saturating_add(OVERHEAD_TOKENS)
     }
 
     /// Tokens of a message with this content; nothing when there is no content, for then there is no message.
     pub fn content(&self, content: &[Block]) -> u64 {
-        if content.is_empty() { 0 } else { self.blocks(content) + OVERHEAD_TOKENS }
+        if content.is_empty() { 0 } else { self.blocks(content).saturating_add(OVERHEAD_TOKENS) }
     }
 
     /// Tokens of a message.
     pub fn message(&self, message: &Message) -> u64 {
-        self.blocks(&message.content) + OVERHEAD_TOKENS
+        self.blocks(&message.content).saturating_add(OVERHEAD_TOKENS)
     }
 
     /// Tokens of a request header: system prompt and tools. Sampling settings cost nothing.
@@ -104,11 +109,12 @@ impl Pricing {
             let items: Vec<String> = tools.iter().map(json_text).collect();
             format!("[{}]", items.join(","))
         });
-        system.map_or(0, |system| self.text_block(system)) + tools_text.map_or(0, |text| self.text_block(&text))
+        let system = system.map_or(0, |system| self.text_block(system));
+        system.saturating_add(tools_text.map_or(0, |text| self.text_block(&text)))
     }
 
     fn blocks(&self, blocks: &[Block]) -> u64 {
-        blocks.iter().map(|block| self.block(block)).sum()
+        total(blocks.iter().map(|block| self.block(block)))
     }
 
     fn media(&self, media: &MediaBlock) -> u64 {

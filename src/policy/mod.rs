@@ -3,18 +3,25 @@
 //! Owns every knob with its default and bounds, the window arithmetic, and what a host knows at the moment of a check. Performs
 //! nothing.
 
+mod background;
+mod columns;
 mod harness;
+mod prune;
 mod rules;
 mod situation;
+mod tools;
 mod window;
 
 use serde::{Deserialize, Serialize};
 
 use crate::session::Route;
 
+pub use background::{BackgroundTable, BackgroundTool, EndingTool};
 pub use harness::HarnessLevels;
+pub use prune::{ClearByClass, ClearOld, PrunePolicy};
 pub use rules::{CutRule, RuleSet, Rules, Stability};
 pub use situation::{Situation, Unsent, Window, WindowOrigin};
+pub use tools::{ToolClass, ToolEntry, ToolTable};
 pub use window::{Due, Level, Levels, Plan};
 
 /// A knob that cannot be as it is.
@@ -188,8 +195,21 @@ pub struct Policy {
     pub absolute_token_limit: u64,
     /// A fold of the pre-warm level that would free fewer tokens than this is not begun.
     pub min_fold_tokens: u64,
-    /// How often a summary that cannot be used is asked for again.
-    pub summary_retries: u32,
+    /// How often a summary that cannot be used is asked for again; none for the kit's.
+    pub summary_retries: Option<u32>,
+    /// How often the oldest turn is left out of a summary request that its summariser refuses as too large, before the request is
+    /// cut into chunks.
+    pub drop_oldest_retries: u32,
+    /// Tokens of the person's own words beside the summary; none for the kit's. Kits without quotes take none.
+    pub keep_user_tokens: Option<u64>,
+    /// Tokens that a summary's body needs at least; none for the kit's.
+    pub min_body_tokens: Option<u64>,
+    /// How many of the files touched last are listed; none for the kit's.
+    pub recent_file_limit: Option<usize>,
+    /// Whether the section of the person's messages is checked against the log, in kits that have one.
+    pub verify_user_messages: bool,
+    /// Which tools start work that goes on by itself.
+    pub background: BackgroundTable,
     /// How often another fold is tried while the first left the conversation above its level.
     pub compaction_retries: u32,
     /// How often a host should repeat a request after recovery from its overflow. The engine only reports it.
@@ -202,8 +222,8 @@ pub struct Policy {
     pub max_checkpoint_chars: Option<usize>,
     /// Knobs of single routes.
     pub model_policies: Vec<ModelPolicy>,
-    /// Budgets of the trim pruner; none for no pruning.
-    pub trim: Option<TrimPolicy>,
+    /// What may be reduced without a model.
+    pub prune: PrunePolicy,
     /// An automatic or overflow fold must save this share of the total before it, in [0, 0.5].
     pub min_gain_ratio: f64,
     /// How far under its level, as a share of the window, a fold must come, in [0, 0.5], so that it is not due again at once.
@@ -224,14 +244,20 @@ impl Default for Policy {
             post_turn_percent: 0,
             absolute_token_limit: 0,
             min_fold_tokens: 0,
-            summary_retries: 0,
+            summary_retries: None,
+            drop_oldest_retries: 0,
+            keep_user_tokens: None,
+            min_body_tokens: None,
+            recent_file_limit: None,
+            verify_user_messages: true,
+            background: BackgroundTable::default(),
             compaction_retries: 1,
             overflow_retries: 1,
             checkpoint_prompt: String::new(),
             summarizer: None,
             max_checkpoint_chars: None,
             model_policies: Vec::new(),
-            trim: Some(TrimPolicy::default()),
+            prune: PrunePolicy::default(),
             min_gain_ratio: 0.05,
             target_gap_ratio: 0.10,
         }
@@ -261,9 +287,7 @@ impl Policy {
             &self.pre_warm_percent,
             "below post_turn_percent where both are on",
         )?;
-        if let Some(trim) = &self.trim {
-            trim.validate()?;
-        }
+        self.prune.validate()?;
         if let Some(route) = &self.summarizer {
             check_route("summarizer", route)?;
         }
@@ -314,7 +338,7 @@ impl TrimPolicy {
             .and_then(|chars| chars.checked_add(self.marker.chars().count()));
         bound(
             kept.is_some_and(|kept| kept <= self.threshold_chars),
-            "trim.threshold_chars",
+            "prune.trim.threshold_chars",
             &self.threshold_chars,
             "at least head_chars, marker and tail_chars together",
         )

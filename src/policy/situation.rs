@@ -63,6 +63,7 @@ pub struct Situation {
     pub(crate) route: Option<Route>,
     pub(crate) window: Option<Window>,
     pub(crate) max_output: Option<u64>,
+    pub(crate) summarizer_window: Option<u64>,
     pub(crate) system: Option<String>,
     pub(crate) tools: Option<Vec<Value>>,
     pub(crate) unsent: Unsent,
@@ -111,6 +112,12 @@ impl Situation {
     /// Output tokens that the next request reserves.
     pub fn max_output(mut self, tokens: u64) -> Self {
         self.max_output = Some(tokens);
+        self
+    }
+
+    /// The window of the model that writes the summary, in tokens, where it is known. Requests are cut to it before they are sent.
+    pub fn summarizer_window(mut self, tokens: u64) -> Self {
+        self.summarizer_window = (tokens > 0).then_some(tokens);
         self
     }
 

@@ -200,6 +200,10 @@ impl fmt::Display for Levels {
         write!(f, "trigger: {trigger} tokens")?;
         if trigger == self.share {
             write!(f, ", bound by the share")?;
+        } else if trigger == LEAST_TRIGGER && self.share < LEAST_TRIGGER {
+            write!(f, ", the least that works")?;
+        } else if trigger == window.tokens - 1 && self.share >= window.tokens {
+            write!(f, ", just below the window")?;
         } else if self.fitted {
             write!(f, ", bound by half the window")?;
         } else {

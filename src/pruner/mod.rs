@@ -1,28 +1,113 @@
 //! Reductions that need no model.
 //!
-//! Owns `plan`, which is pure, and `apply`, which lands it. Touches nothing that is not plain text of a tool result, and nothing
-//! that could not be read back from the log.
+//! Owns `plan`, which is pure, and `apply`, which lands it. Touches nothing that is not text of a tool result, and nothing that
+//! could not be read back from the log.
 
+mod apply;
+mod plan;
 mod trim;
 
-use std::sync::Arc;
+use crate::message::Block;
+use crate::meter::total;
+use crate::session::Seq;
 
-use crate::message::{Block, Message, ToolResult};
-use crate::meter::{Meter, MeterError};
-use crate::policy::TrimPolicy;
-use crate::session::{
-    CompactionPrune, Draft, Event, EventData, NodeKind, NodeRange, Seq, Session, SessionError, ToolResultMessage,
-};
-
+pub use plan::{PruneBudget, PrunePlan};
 pub use trim::{Trimmed, trim_content};
 
+/// What stands in the place of a body that was cleared.
+pub const CLEARED_MARKER: &str = "[Earlier tool output cleared to save context]";
+
+/// Why a result is rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PruneReason {
+    /// Its text was over the budget of one result; the middle is cut.
+    Trimmed,
+    /// Parallel results of the newest step were together over the budget of the tail, and it is among the largest; the middle is
+    /// cut.
+    ParallelOverBudget,
+    /// It is older than the results that stay.
+    ClearedOld,
+    /// The clearable results were together over their size, and it is among the oldest.
+    ClearedByClass,
+    /// The conversation was idle for long enough.
+    ClearedIdle,
+}
+
+impl PruneReason {
+    /// A stable name for the reason.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Trimmed => "trimmed",
+            Self::ParallelOverBudget => "parallel-over-budget",
+            Self::ClearedOld => "cleared-old",
+            Self::ClearedByClass => "cleared-by-class",
+            Self::ClearedIdle => "cleared-idle",
+        }
+    }
+
+    /// Whether the whole body goes.
+    pub fn clears(self) -> bool {
+        matches!(self, Self::ClearedOld | Self::ClearedByClass | Self::ClearedIdle)
+    }
+}
+
+/// Why a result that could have been cleared stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KeptBecause {
+    /// It belongs to the newest step.
+    NewestStep,
+    /// The tool failed.
+    Error,
+    /// It holds no text.
+    Blank,
+    /// It holds more than text.
+    Rich,
+    /// It was cleared before.
+    AlreadyCleared,
+    /// It is among the newest.
+    Recent,
+    /// It is the newest result about its target.
+    NewestOfTarget,
+    /// Its tool is of class `other`, or its call is gone.
+    OtherTool,
+    /// The pass would not free enough.
+    BelowMinimum,
+    /// The clearable results are not over their size, or no longer.
+    WithinSize,
+    /// The marker would cost as much.
+    NoGain,
+}
+
+impl KeptBecause {
+    /// A stable name for the reason.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NewestStep => "newest-step",
+            Self::Error => "error",
+            Self::Blank => "blank",
+            Self::Rich => "rich",
+            Self::AlreadyCleared => "already-cleared",
+            Self::Recent => "recent",
+            Self::NewestOfTarget => "newest-of-target",
+            Self::OtherTool => "other-tool",
+            Self::BelowMinimum => "below-minimum",
+            Self::WithinSize => "within-size",
+            Self::NoGain => "no-gain",
+        }
+    }
+}
+
 /// One result that a pass rewrites.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rewrite {
     /// Seq of the result on the surface.
     pub seq: Seq,
     /// The call that it answers.
     pub call_id: String,
+    /// Why.
+    pub reason: PruneReason,
     /// Characters of its text before.
     pub chars_before: usize,
     /// Characters of its text after, marker included.
@@ -31,13 +116,9 @@ pub struct Rewrite {
     pub tokens_before: u64,
     /// Price after.
     pub tokens_after: u64,
-    message: Arc<Message>,
-}
-
-/// What a pass would do. It is tied to the surface that it was made from.
-#[derive(Debug, Clone, Default)]
-pub struct PrunePlan {
-    rewrites: Vec<Rewrite>,
+    /// The file whose content leaves the surface, where the tool reads files and its call names one.
+    pub path: Option<String>,
+    content: Vec<Block>,
 }
 
 /// A result that was rewritten.
@@ -49,6 +130,8 @@ pub struct Pruned {
     pub replacement_seq: Seq,
     /// The call that it answers.
     pub call_id: String,
+    /// Why.
+    pub reason: PruneReason,
     /// Characters of its text before.
     pub chars_before: usize,
     /// Characters of its text after, marker included.
@@ -64,6 +147,11 @@ pub struct Pruned {
 pub struct PruneReport {
     /// The results that were rewritten, in surface order.
     pub pruned: Vec<Pruned>,
+    /// Files whose content left the surface, each once. A host that remembers that a file was read drops that memory for these.
+    pub evicted_paths: Vec<String>,
+    /// Results of reading tools that left the surface and whose file is not known. Where this is not 0, a host drops all such
+    /// memory.
+    pub unresolved_evictions: usize,
 }
 
 impl PruneReport {
@@ -74,114 +162,17 @@ impl PruneReport {
 
     /// Tokens that are gone from the surface.
     pub fn tokens_freed(&self) -> u64 {
-        self.pruned.iter().map(|pruned| pruned.tokens_before.saturating_sub(pruned.tokens_after)).sum()
+        total(self.pruned.iter().map(|pruned| pruned.tokens_before.saturating_sub(pruned.tokens_after)))
     }
 
     /// Adds what a later pass did.
     pub(crate) fn merge(&mut self, later: Self) {
         self.pruned.extend(later.pruned);
-    }
-}
-
-impl PrunePlan {
-    /// Plans the trimming of every result on the surface whose text is over its budget.
-    pub fn trim(session: &Session, meter: &mut Meter, policy: &TrimPolicy) -> Result<Self, MeterError> {
-        meter.sync(session)?;
-        let rewrites = session
-            .nodes()
-            .iter()
-            .filter(|node| node.kind == NodeKind::ToolResult)
-            .filter_map(|node| {
-                let result = node.message.result()?;
-                let trimmed = trim_content(&result.content, policy)?;
-                let call_id = result.tool_call_id.clone();
-                let message = Arc::new(with_content(&node.message, trimmed.blocks)?);
-                Some(Rewrite {
-                    seq: node.seq,
-                    call_id,
-                    chars_before: trimmed.chars_before,
-                    chars_after: trimmed.chars_after,
-                    tokens_before: meter.price(node.seq),
-                    tokens_after: meter.pricing().message(&message),
-                    message,
-                })
-            })
-            .collect();
-        Ok(Self { rewrites })
-    }
-
-    /// The results that would be rewritten, in surface order.
-    pub fn rewrites(&self) -> &[Rewrite] {
-        &self.rewrites
-    }
-
-    /// Tokens that the pass would free.
-    pub fn tokens_freed(&self) -> u64 {
-        self.rewrites.iter().map(|rewrite| rewrite.tokens_before.saturating_sub(rewrite.tokens_after)).sum()
-    }
-
-    /// Lands the plan, one pair of events a result: what is shadowed at which price, then the rewritten result. A pair lands
-    /// whole or not at all. When one is refused, the error comes with the report of those before it, which stand.
-    pub fn apply(self, session: &mut Session, time: i64) -> Result<PruneReport, (SessionError, PruneReport)> {
-        let mut report = PruneReport { pruned: Vec::with_capacity(self.rewrites.len()) };
-        for rewrite in self.rewrites {
-            match land(session, &rewrite, time) {
-                Ok(replacement_seq) => report.pruned.push(Pruned {
-                    original_seq: rewrite.seq,
-                    replacement_seq,
-                    call_id: rewrite.call_id,
-                    chars_before: rewrite.chars_before,
-                    chars_after: rewrite.chars_after,
-                    tokens_before: rewrite.tokens_before,
-                    tokens_after: rewrite.tokens_after,
-                }),
-                Err(error) => return Err((error, report)),
+        self.unresolved_evictions += later.unresolved_evictions;
+        for path in later.evicted_paths {
+            if !self.evicted_paths.contains(&path) {
+                self.evicted_paths.push(path);
             }
         }
-        tracing::debug!(results = report.pruned.len(), tokens_freed = report.tokens_freed(), "pruned tool results");
-        Ok(report)
     }
-}
-
-fn land(session: &mut Session, rewrite: &Rewrite, time: i64) -> Result<Seq, SessionError> {
-    let seq = rewrite.seq;
-    let Some(Event { data: EventData::ToolResult(old), .. }) = session.event(seq) else {
-        return Err(SessionError::NotOnSurface { seq });
-    };
-    let metering = CompactionPrune {
-        shadowed_range: NodeRange { start: seq, end: seq },
-        shadowed_seqs: vec![seq],
-        shadowed_token_count: rewrite.tokens_before,
-        extra: crate::message::Extra::default(),
-    };
-    let result = ToolResultMessage {
-        turn: old.turn,
-        step: old.step,
-        message: Arc::clone(&rewrite.message),
-        extra: old.extra.clone(),
-    };
-    let time = time.max(session.last_time());
-    let first = session.append_all(vec![
-        Draft::new(EventData::CompactionPrune(Box::new(metering))).at(time),
-        Draft::new(EventData::ToolResult(Box::new(result))).replacing(seq, seq).citing(vec![seq]).at(time),
-    ])?;
-    Ok(first + 1)
-}
-
-/// The message of a tool result with other content in its block.
-fn with_content(message: &Message, content: Vec<Block>) -> Option<Message> {
-    let [Block::ToolResult(old)] = message.content.as_slice() else { return None };
-    let block = Block::ToolResult(ToolResult {
-        tool_call_id: old.tool_call_id.clone(),
-        content,
-        is_error: old.is_error,
-        extra: old.extra.clone(),
-    });
-    Some(Message {
-        content: vec![block],
-        source: message.source.clone(),
-        role: message.role,
-        id: message.id.clone(),
-        extra: message.extra.clone(),
-    })
 }

@@ -15,7 +15,7 @@ pub struct Trimmed {
 }
 
 /// Characters of the text blocks of a result, as the budgets count them.
-fn text_chars(blocks: &[Block]) -> usize {
+pub(super) fn text_chars(blocks: &[Block]) -> usize {
     blocks.iter().filter_map(Block::as_text).map(|text| text.chars().count()).sum()
 }
 

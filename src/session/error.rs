@@ -161,11 +161,29 @@ pub enum SessionError {
         #[source]
         error: Box<SessionError>,
     },
-    /// A last line without a line end that is no whole event: the writer died while writing it.
-    #[error("line {line} is cut off; the events before it are whole")]
-    TornTail {
+    /// A bad line that had been committed: the end of a turn stands behind it. Leaving it out would lose what it held.
+    #[error("line {line} is damaged and later lines prove that it was committed: {why}")]
+    LostLine {
         /// The line, from 1.
         line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A fork at a place that the log does not have.
+    #[error("a fork after {boundary} events; the log has {events}")]
+    ForkBoundary {
+        /// The place.
+        boundary: Seq,
+        /// Events of the log.
+        events: Seq,
+    },
+    /// A fork inside a turn.
+    #[error("a fork after {boundary} events would cut turn {turn}; fork where a turn has ended")]
+    ForkInTurn {
+        /// The place.
+        boundary: Seq,
+        /// The turn that is open there.
+        turn: u64,
     },
     /// Reading failed.
     #[error("reading failed: {0}")]
@@ -201,7 +219,9 @@ impl SessionError {
             Self::UnmatchedResult { .. } => "unmatched-result",
             Self::FileHeader { .. } => "file-header",
             Self::Line { error, .. } => error.code(),
-            Self::TornTail { .. } => "torn-tail",
+            Self::LostLine { .. } => "lost-line",
+            Self::ForkBoundary { .. } => "fork-boundary",
+            Self::ForkInTurn { .. } => "fork-in-turn",
             Self::Io(_) => "io",
             Self::Sink(_) => "sink",
         }

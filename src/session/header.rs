@@ -6,28 +6,34 @@ use serde_json::{Map, Value};
 use crate::message::json::json_text;
 use crate::message::record::record;
 
-record! {
-    /// First line of a session file.
-    pub struct SessionHeader {
-        /// Version of the format; this crate writes 0.
-        required version: u64 = "version",
-        /// Id of the session.
-        required id: String = "id",
-        /// Milliseconds since the epoch.
-        required created_at: i64 = "createdAt",
-        /// The working folder of the conversation.
-        optional cwd: String = "cwd",
-        /// The session that this one was forked from.
-        optional parent_session: String = "parentSession",
-        /// How many events came from that session.
-        optional seed_length: u64 = "seedLength",
-        /// What started the session, `subagent` for one.
-        optional origin: String = "origin",
-        /// How many delegations deep it is.
-        optional delegation_depth: u64 = "delegationDepth",
-        /// The preset that it was created with; fixed for its life.
-        optional agent_preset: String = "agentPreset",
-    }
+/// First line of a session file. Keys that this version does not know are dropped when a file is read, as the harness does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionHeader {
+    /// Version of the format; this crate writes 0.
+    pub version: u64,
+    /// Id of the session.
+    pub id: String,
+    /// Milliseconds since the epoch.
+    pub created_at: i64,
+    /// The working folder of the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The session that this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<String>,
+    /// How many events came from that session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed_length: Option<u64>,
+    /// What started the session, `subagent` for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// How many delegations deep it is.
+    #[serde(default)]
+    pub delegation_depth: u64,
+    /// The preset that it was created with; fixed for its life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_preset: Option<String>,
 }
 
 impl SessionHeader {
@@ -41,9 +47,8 @@ impl SessionHeader {
             parent_session: None,
             seed_length: None,
             origin: None,
-            delegation_depth: None,
+            delegation_depth: 0,
             agent_preset: None,
-            extra: crate::message::Extra::default(),
         }
     }
 }
@@ -139,6 +144,12 @@ impl RequestHeader {
         }
         if self.config.reasoning_effort.as_deref() == Some("") {
             return Some("config.reasoningEffort must not be empty");
+        }
+        if self.config.temperature.is_some_and(|temperature| !temperature.is_finite()) {
+            return Some("config.temperature must be a finite number");
+        }
+        if self.misplaced_field().or(self.config.misplaced_field()).is_some() {
+            return Some("a known field stands among the unknown ones; set it by its own name");
         }
         let config = &self.config;
         for (name, value) in self.adapter_defaults.iter().flatten() {

@@ -5,7 +5,8 @@ use std::io::{BufRead, Write};
 use serde_json::Value;
 
 use super::error::SessionError;
-use super::event::Event;
+use super::event::{Event, Seq};
+use super::scan::read_line;
 use super::{Session, SessionHeader};
 
 /// A session read from a file, and what its reader had to leave out.
@@ -23,21 +24,29 @@ impl Session {
     ///
     /// The session gets no end-of-seed mark; see [`Session::restore`] and [`Session::resume_jsonl`].
     pub fn read_jsonl(mut reader: impl BufRead) -> Result<Loaded, SessionError> {
-        let mut text = String::new();
-        if reader.read_line(&mut text)? == 0 {
+        // Lines are read as bytes: a writer may have died in the middle of a character.
+        let mut bytes = Vec::new();
+        if reader.read_until(b'\n', &mut bytes)? == 0 {
             return Err(SessionError::FileHeader { why: "the file is empty".into() });
         }
-        let mut session = Self::with_header(read_header(&text)?);
+        let header =
+            std::str::from_utf8(&bytes).map_err(|error| SessionError::FileHeader { why: error.to_string() })?;
+        let mut session = Self::with_header(read_header(header)?);
         let mut torn_line = None;
         for line in 2.. {
-            text.clear();
-            if reader.read_line(&mut text)? == 0 {
+            bytes.clear();
+            if reader.read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let whole = text.ends_with('\n');
-            match Event::from_json(text.trim_end_matches(['\n', '\r'])) {
+            let whole = bytes.ends_with(b"\n");
+            match events_of(&bytes, session.revision()) {
                 Err(_) if !whole => torn_line = Some(line),
-                read => read.and_then(|event| session.load(event)).map_err(|error| at_line(line, error))?,
+                Err(error) => return Err(at_line(line, error)),
+                Ok(events) => {
+                    for event in events {
+                        session.load(event).map_err(|error| at_line(line, error))?;
+                    }
+                }
             }
         }
         Ok(Loaded { session, torn_line })
@@ -75,15 +84,20 @@ impl SessionHeader {
     }
 }
 
+fn events_of(line: &[u8], expected: Seq) -> Result<Vec<Event>, SessionError> {
+    let text = std::str::from_utf8(line).map_err(|error| SessionError::Json(serde::de::Error::custom(error)))?;
+    read_line(text.trim_end_matches(['\n', '\r']), expected)
+}
+
 fn at_line(line: usize, error: SessionError) -> SessionError {
     SessionError::Line { line, error: Box::new(error) }
 }
 
-fn read_header(text: &str) -> Result<SessionHeader, SessionError> {
+/// Reads the first line of a session file.
+pub(super) fn read_header(text: &str) -> Result<SessionHeader, SessionError> {
     let wrong = |why: String| SessionError::FileHeader { why };
-    let mut value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    let kind = value.as_object_mut().and_then(|map| map.shift_remove("type"));
-    if kind.as_ref().and_then(Value::as_str) != Some("session") {
+    let value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    if value.get("type").and_then(Value::as_str) != Some("session") {
         return Err(wrong("it has no `type` of \"session\"".into()));
     }
     let header: SessionHeader = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;

@@ -8,7 +8,11 @@ mod event;
 mod header;
 mod jsonl;
 mod pairing;
+mod repair;
+mod rows;
+mod scan;
 mod sink;
+mod store;
 mod surface;
 mod validate;
 
@@ -25,7 +29,10 @@ pub use event::{
 };
 pub use header::{RequestConfig, RequestContext, RequestHeader, Route, SessionHeader};
 pub use jsonl::Loaded;
+pub use repair::RepairTexts;
+pub use scan::{Dropped, Scan, scan_jsonl};
 pub use sink::EventSink;
+pub use store::{Compression, FileMedium, JsonlSink, JsonlStore, Medium, OpenReport, Opened, StoreError};
 pub use surface::{Node, NodeKind};
 
 use surface::{Surface, Undo};
@@ -318,6 +325,34 @@ impl Session {
         }
         staged.commit()?;
         Ok(first)
+    }
+
+    /// A new session that begins with the first `events` of this one: its own log, its own lock. The boundary must not lie inside
+    /// an open turn. A compaction that is open at the boundary no longer locks the new session.
+    pub fn fork(&self, header: SessionHeader, events: Seq) -> Result<Self, SessionError> {
+        let seed = usize::try_from(events).ok().and_then(|events| self.events.get(..events));
+        let Some(seed) = seed else {
+            return Err(SessionError::ForkBoundary { boundary: events, events: self.revision() });
+        };
+        let mut header = header;
+        header.parent_session = Some(self.id().to_owned());
+        header.seed_length = Some(events);
+        header.cwd = header.cwd.or_else(|| self.header.cwd.clone());
+        header.agent_preset = header.agent_preset.or_else(|| self.header.agent_preset.clone());
+        let child = Self::from_events(header, seed.to_vec())?;
+        if let Some(turn) = child.open_turn() {
+            return Err(SessionError::ForkInTurn { boundary: events, turn });
+        }
+        let mut child = child;
+        child.mark_seed_end()?;
+        Ok(child)
+    }
+
+    /// Puts another session's conversation in the place of this one's; the sink stays and gets none of it.
+    pub(crate) fn take_over(&mut self, other: Self) {
+        let sink = self.sink.take();
+        *self = other;
+        self.sink = sink;
     }
 
     /// A number that no other session object of this process has.

@@ -1,9 +1,9 @@
 //! What an event must satisfy to enter a log: appended or loaded, the rules are the same.
 
 use super::error::SessionError;
-use super::event::{Draft, EventData, Seq, SurfaceOp};
+use super::event::{Draft, EventData, SURFACE_KINDS, Seq, SurfaceOp};
 use super::surface::Surface;
-use crate::message::{Block, Message, Role, Source};
+use crate::message::{Block, Message, Role, Source, Usage};
 
 /// Checks a draft that would get the given seq.
 pub(super) fn check<'e>(
@@ -16,6 +16,12 @@ pub(super) fn check<'e>(
     match (&draft.data, &draft.surface_op) {
         (EventData::Other { kind, .. }, _) if &**kind == "request/header-delta" => {
             return Err(SessionError::Legacy { kind: kind.to_string() });
+        }
+        (EventData::Other { kind, .. }, _) if SURFACE_KINDS.contains(&&**kind) => {
+            return Err(SessionError::MissingSurfaceOp { kind: kind.to_string() });
+        }
+        (EventData::Other { kind, .. }, _) if &**kind == "request/header" => {
+            return Err(SessionError::Header { fault: "it cannot be carried raw; it is read when the log is loaded" });
         }
         (EventData::RequestHeader(data), None) if data.reason == "fallback" => {
             return Err(SessionError::Legacy { kind: "request/header (fallback)".into() });
@@ -88,6 +94,19 @@ fn check_sources(sources: &[Seq], kind: &str, seq: Seq) -> Result<(), SessionErr
 fn message_fault(data: &EventData, message: &Message) -> Option<&'static str> {
     if message.id.is_empty() {
         return Some("the id must not be empty");
+    }
+    if let Some(fault) = message.source.fault() {
+        return Some(fault);
+    }
+    let misplaced = match data {
+        EventData::AssistantMessage(data) => {
+            data.misplaced_field().or_else(|| data.usage.as_ref().and_then(Usage::misplaced_field))
+        }
+        EventData::ToolResult(data) => data.misplaced_field(),
+        _ => None,
+    };
+    if misplaced.or(message.misplaced_field()).is_some() {
+        return Some("a known field stands among the unknown ones; set it by its own name");
     }
     match (data, message.role, &message.source) {
         (EventData::UserMessage(_), Role::Assistant, _) => Some("the role must be user"),

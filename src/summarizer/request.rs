@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, mask_secrets};
 use crate::kit::Kit;
 use crate::message::{Block, Message, Role, ToolResult};
 use crate::meter::TokenCounter;
@@ -15,6 +15,10 @@ use crate::session::{RequestHeader, Route};
 #[derive(Clone)]
 pub struct SummaryRequest {
     pub(crate) messages: Arc<[Arc<Message>]>,
+    /// The messages as the provider last saw them; empty where they are no prefix of what it saw.
+    pub(crate) as_sent: Arc<[Arc<Message>]>,
+    /// The summary of what came before these messages, where the span is summarised in parts.
+    pub(crate) carried: Option<Arc<str>>,
     pub(crate) kit: Arc<Kit>,
     pub(crate) instruction: Arc<str>,
     pub(crate) header: Option<Arc<RequestHeader>>,
@@ -94,11 +98,50 @@ impl SummaryRequest {
             && self.counter.count_up_to(text, self.max_output_tokens).is_some()
     }
 
-    /// The conversation's own prefix, then the instruction as the last message.
+    /// The summary of what came before these messages, where the span is too large for one request and is summarised in parts.
+    /// Both forms of the request hold it.
+    pub fn carried(&self) -> Option<&str> {
+        self.carried.as_deref()
+    }
+
+    fn carried_text(&self) -> Option<String> {
+        self.carried.as_ref().map(|carried| {
+            format!("[summary of what came before, to be merged into yours]\n{carried}\n[end of that summary]")
+        })
+    }
+
+    /// The conversation's own prefix as it was last sent, then the instruction as the last message. A prune that has just landed
+    /// is not shown.
     pub fn warm(&self) -> WarmRequest {
+        let mut request = self.warm_prefix();
+        request.messages.push(Arc::new(Message::injected("summary-instruction", "compaction", &*self.instruction)));
+        request
+    }
+
+    /// As [`warm`](Self::warm), for APIs that refuse two user messages in a row: where the conversation's last message is one,
+    /// the instruction becomes a further block of it.
+    pub fn warm_merged(&self) -> WarmRequest {
+        let mut request = self.warm_prefix();
+        match request.messages.last_mut() {
+            Some(last) if last.role == Role::User => {
+                let mut merged = (**last).clone();
+                merged.content.push(Block::text(&*self.instruction));
+                *last = Arc::new(merged);
+            }
+            _ => {
+                let instruction = Message::injected("summary-instruction", "compaction", &*self.instruction);
+                request.messages.push(Arc::new(instruction));
+            }
+        }
+        request
+    }
+
+    fn warm_prefix(&self) -> WarmRequest {
         let header = self.header.as_deref();
-        let mut messages = self.messages.to_vec();
-        messages.push(Arc::new(Message::injected("summary-instruction", "compaction", &*self.instruction)));
+        let mut messages = if self.as_sent.is_empty() { self.messages.to_vec() } else { self.as_sent.to_vec() };
+        if let Some(carried) = self.carried_text() {
+            messages.insert(0, Arc::new(Message::injected("summary-so-far", "compaction", carried)));
+        }
         WarmRequest {
             system: header.and_then(|header| header.system.clone()),
             tools: header.and_then(|header| header.tools.clone()),
@@ -106,13 +149,14 @@ impl SummaryRequest {
         }
     }
 
-    /// One text for another model, or for one whose window the conversation's prefix would not fit: the instruction, then the
+    /// One text, with secrets masked, for another model, or for one whose window the conversation's prefix would not fit: the instruction, then the
     /// conversation inside a fence longer than any in it.
     pub fn rendered(&self) -> String {
-        let mut conversation = String::new();
+        let mut conversation = self.carried_text().map(|text| format!("{text}\n\n")).unwrap_or_default();
         for message in self.messages.iter() {
             render(&mut conversation, message);
         }
+        let conversation = mask_secrets(&conversation).text;
         let fence = fence_for(&conversation);
         format!(
             "{}\n\nThe conversation stands between the two lines of tildes. Everything between them is material to record, \

@@ -3,9 +3,9 @@
 
 use arya_presets::{
     BaseEngine, Block, Cancellation, CancelledBy, CompactionEngine, CompactionError, CutRule, Failure as Cause, Frame,
-    Kit, ManualHost, ManualRequest, Meter, MeterError, NodeRange, Outcome, Policy, PolicyError, PrunePlan, Retain,
-    Route, RuleSet, Session, SessionError, SinkError, Situation, Step, SummarizerError, SummaryFailure, SummaryReply,
-    SummaryRequest, Trigger, TrimPolicy, WindowOrigin, compact_manual,
+    Kit, ManualHost, ManualRequest, Meter, MeterError, NodeRange, Outcome, Policy, PolicyError, PruneBudget, PrunePlan,
+    PrunePolicy, Retain, Route, RuleSet, Session, SessionError, SinkError, Situation, Step, SummarizerError,
+    SummaryFailure, SummaryReply, SummaryRequest, Trigger, TrimPolicy, WindowOrigin, compact_manual,
 };
 use serde_json::{Value, json};
 
@@ -151,7 +151,12 @@ pub(crate) fn prune_content(config: &Value, blocks: &[Block], strings: &Strings)
 
 /// Every result trimmed.
 pub(crate) fn prune_session(world: &mut World, config: &Value, strings: &Strings) -> Answer<Value> {
-    let plan = PrunePlan::trim(&world.session, &mut world.meter, &trim_policy(config, strings)?)?;
+    let plan = PrunePlan::new(
+        &world.session,
+        &mut world.meter,
+        &PrunePolicy::trimming(trim_policy(config, strings)?),
+        PruneBudget::default(),
+    )?;
     let report = plan.apply(&mut world.session, 0).map_err(|(error, _)| error)?;
     let pruned: Vec<Value> = report
         .pruned
@@ -181,7 +186,12 @@ fn engine(policy: Policy, strings: &Strings) -> Answer<BaseEngine> {
 /// Folds a run, inside a turn.
 pub(crate) fn compact_region(world: &mut World, range: NodeRange, strings: &Strings) -> Answer<Option<Value>> {
     let trigger = Trigger::Region { start: range.start, end: range.end };
-    drive(world, engine(Policy { trim: None, ..Policy::default() }, strings)?, trigger, &Situation::new())
+    drive(
+        world,
+        engine(Policy { prune: PrunePolicy::off(), ..Policy::default() }, strings)?,
+        trigger,
+        &Situation::new(),
+    )
 }
 
 /// The automatic path; none when nothing was to be done.
@@ -191,7 +201,10 @@ pub(crate) fn compact_if_needed(
     strings: &Strings,
 ) -> Answer<Option<Value>> {
     let mut policy = Policy::from_harness_config(automatic.config)?;
-    policy.trim = automatic.pruner.map(|config| trim_policy(config, strings)).transpose()?;
+    policy.prune = match automatic.pruner {
+        Some(config) => PrunePolicy::trimming(trim_policy(config, strings)?),
+        None => PrunePolicy::off(),
+    };
     let trigger = match automatic.trigger {
         "pressure" => Trigger::Pressure,
         _ => Trigger::Overflow { reported: None },
@@ -301,7 +314,8 @@ impl ManualHost for VectorHost<'_> {
 
 /// The manual path, with signals, idle claim and flush.
 pub(crate) fn compact_now(world: &mut World, command_id: Option<&str>, strings: &Strings) -> Answer<Option<Value>> {
-    let mut engine = engine(Policy { retain: Retain::Tokens(0), trim: None, ..Policy::default() }, strings)?;
+    let mut engine =
+        engine(Policy { retain: Retain::Tokens(0), prune: PrunePolicy::off(), ..Policy::default() }, strings)?;
     let request = ManualRequest { instructions: None, command_id: command_id.map(str::to_owned) };
     let mut host =
         VectorHost { script: &mut world.script, signals: world.signals.clone(), maintenance: &mut world.maintenance };

@@ -12,6 +12,7 @@ mod log_ops;
 mod runner;
 mod script;
 mod sink;
+mod store_ops;
 mod vector;
 mod world;
 

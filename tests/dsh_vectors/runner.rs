@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::deviation::{Mended, Rules};
 use crate::vector::{Strings, Vector, read_folder, unresolved};
-use crate::{compaction_ops, log_ops};
+use crate::{compaction_ops, log_ops, store_ops};
 
 /// Runs a vector; the error says what came out differently.
 pub(crate) type Handler = fn(&Vector, &Strings) -> Result<(), String>;
@@ -25,8 +25,11 @@ const HANDLERS: &[(&str, Handler)] = &[
     ("resolveCompactSpec", compaction_ops::resolve_compact_spec),
     ("resolveConfig", compaction_ops::resolve_config),
     ("resolvePruneConfig", compaction_ops::resolve_prune_config),
+    ("repair", store_ops::repair),
     ("restore", log_ops::restore),
+    ("scan", store_ops::scan),
     ("selectRange", compaction_ops::select_range),
+    ("storage", store_ops::storage),
 ];
 
 /// The fixed texts that a set of vectors must define.

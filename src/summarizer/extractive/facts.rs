@@ -1,314 +1,280 @@
-//! Findings: what the messages hold that a checkpoint should keep.
+//! Facts in a text: paths, addresses, identifiers, numbers with their units. Found by one pass over the bytes.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
-use serde_json::Value;
-
-use crate::checkpoint::{Checkpoint, PINNED_REQUEST_TITLE, cut_middle};
-use crate::message::{Block, Message, ToolCall, ToolResult};
-
-/// What a finding is about; decides the section that it stands in.
+/// What a fact is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Topic {
-    Request,
-    Rule,
-    Decision,
-    File,
-    Error,
-    OpenCall,
-    Action,
-    Outlook,
-    Command,
+pub(super) enum FactKind {
+    /// A path or an address.
+    Path,
+    /// A number that says something: with a unit, a decimal point, a percent sign, or of several digits.
+    Number,
+    /// A name of code: `snake_case`, `camelCase`, with `::`, an issue number, a version.
+    Identifier,
 }
 
-/// A finding with the weight that it is kept by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) topic: Topic,
-    /// Smaller is kept longer.
-    pub(super) rank: usize,
-    /// Place in the conversation; findings of a section are shown in this order.
-    pub(super) order: usize,
-    pub(super) text: String,
-}
+/// Longest token that is still a fact and not data.
+const LONGEST_FACT: usize = 100;
 
-/// Lines that an earlier checkpoint had under a heading.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Inherited {
-    pub(super) heading: String,
-    pub(super) lines: Vec<String>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) findings: Vec<Finding>,
-    pub(super) inherited: Vec<Inherited>,
-}
-
-/// Longest text of one finding, in characters; longer ones lose their middle, visibly.
-const REQUEST_CHARS: usize = 1_200;
-const ACTION_CHARS: usize = 900;
-const ERROR_CHARS: usize = 400;
-const COMMAND_CHARS: usize = 200;
-/// How many of the newest actions are kept.
-const RECENT_ACTIONS: usize = 6;
-
-/// Ranks: how long a kind of finding is kept when room runs out. The age of a finding is added.
-const RANK_RULE: usize = 0;
-const RANK_NEWEST: usize = 10;
-const RANK_ERROR: usize = 100;
-const RANK_REQUEST: usize = 120;
-const RANK_FILE: usize = 200;
-const RANK_DECISION: usize = 260;
-const RANK_COMMAND: usize = 300;
-
-pub(super) fn collect(messages: &[Arc<Message>]) -> Findings {
-    let mut findings = Findings::default();
-    let results = results_by_call(messages);
-    let mut files: Vec<(String, Vec<&'static str>, usize)> = Vec::new();
-    let mut commands: Vec<(String, usize)> = Vec::new();
-    for (order, message) in messages.iter().enumerate() {
-        if let Some(checkpoint) = Checkpoint::parse(message) {
-            inherit(&mut findings, &checkpoint, order);
-        } else if message.source.is_user() {
-            take_user(&mut findings, &message.text(), order);
-        } else {
-            take_texts(&mut findings, message, order);
-            for call in message.tool_calls() {
-                take_call(&mut files, &mut commands, call, order);
-                match results.get(&(order, call.id.as_str())) {
-                    Some((at, result)) if result.is_error == Some(true) => {
-                        take_error(&mut findings, messages, call, result, *at);
-                    }
-                    Some(_) => {}
-                    None => findings.push(Topic::OpenCall, RANK_NEWEST, order, describe(call)),
-                }
+/// Calls `take` with every fact of a text, in order, repeats included.
+pub(super) fn facts<'a>(text: &'a str, mut take: impl FnMut(FactKind, &'a str)) {
+    let mut number: Option<(usize, &str)> = None;
+    for (at, raw) in tokens(text) {
+        let word = raw.trim_matches(|c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~'));
+        if let Some((start, before)) = number.take() {
+            // "250 ms" is one fact; the unit follows after one blank.
+            let joins = is_unit(word) && at == start + before.len() + 1;
+            if joins && let Some(joined) = text.get(start..at + word.len()) {
+                take(FactKind::Number, joined);
+                continue;
+            }
+            if says_something(before) {
+                take(FactKind::Number, before);
             }
         }
-    }
-    for (age, (path, uses, order)) in files.into_iter().rev().enumerate() {
-        findings.push(Topic::File, RANK_FILE + age, order, format!("`{path}` ({})", uses.join(", ")));
-    }
-    for (age, (command, order)) in commands.into_iter().rev().enumerate() {
-        findings.push(Topic::Command, RANK_COMMAND + age, order, format!("`{command}`"));
-    }
-    rank_by_age(&mut findings.findings, Topic::Request, RANK_REQUEST);
-    rank_by_age(&mut findings.findings, Topic::Error, RANK_ERROR);
-    rank_by_age(&mut findings.findings, Topic::Decision, RANK_DECISION);
-    keep_newest_actions(&mut findings.findings);
-    findings
-}
-
-impl Findings {
-    fn push(&mut self, topic: Topic, rank: usize, order: usize, text: impl Into<String>) {
-        let text = text.into();
-        if !text.trim().is_empty() {
-            self.findings.push(Finding { topic, rank, order, text });
+        if word.is_empty() || word.len() > LONGEST_FACT {
+            continue;
+        }
+        if is_number(word) {
+            number = Some((at + (raw.len() - raw.trim_start_matches(['.', ':', '*', '#', '~']).len()), word));
+        } else if let Some(kind) = kind_of(word) {
+            take(kind, word);
         }
     }
+    if let Some((_, before)) = number.filter(|(_, number)| says_something(number)) {
+        take(FactKind::Number, before);
+    }
 }
 
-/// Results by the message and id of their call. Calls open an id and the next result with that id closes it, so reused ids pair
-/// with their own results.
-fn results_by_call(messages: &[Arc<Message>]) -> HashMap<(usize, &str), (usize, &ToolResult)> {
-    let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
-    let mut results = HashMap::new();
-    for (order, message) in messages.iter().enumerate() {
-        for block in &message.content {
-            match block {
-                Block::ToolCall(call) => open.entry(&call.id).or_default().push(order),
-                Block::ToolResult(result) => {
-                    if let Some(call_order) = open.get_mut(result.tool_call_id.as_str()).and_then(Vec::pop) {
-                        results.insert((call_order, result.tool_call_id.as_str()), (order, result));
-                    }
-                }
-                _ => {}
-            }
+/// The parts of a text between blanks, quotes, brackets and the like, with where they begin.
+fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while bytes.get(at).is_some_and(|byte| is_separator(*byte)) {
+            at += 1;
         }
-    }
-    results
-}
-
-fn inherit(findings: &mut Findings, checkpoint: &Checkpoint, order: usize) {
-    for section in &checkpoint.sections {
-        if section.title == PINNED_REQUEST_TITLE {
-            take_user(findings, &section.text, order);
+        let start = at;
+        while bytes.get(at).is_some_and(|byte| !is_separator(*byte)) {
+            at += 1;
         }
-    }
-    let mut current = Inherited { heading: String::new(), lines: Vec::new() };
-    for line in checkpoint.body.lines() {
-        if let Some(heading) = line.strip_prefix("## ") {
-            let done = std::mem::replace(&mut current, Inherited { heading: heading.trim().into(), lines: Vec::new() });
-            findings.inherited.push(done);
-        } else if !matches!(line.trim(), "" | "None.") {
-            current.lines.push(line.to_owned());
-        }
-    }
-    findings.inherited.push(current);
-    findings.inherited.retain(|section| !section.lines.is_empty());
-}
-
-fn take_user(findings: &mut Findings, text: &str, order: usize) {
-    let text = text.trim();
-    findings.push(Topic::Request, RANK_REQUEST, order, cut_middle(text, REQUEST_CHARS, " […] "));
-    if text.chars().count() > REQUEST_CHARS {
-        for sentence in sentences(text).filter(|sentence| states_a_rule(sentence)) {
-            findings.push(Topic::Rule, RANK_RULE, order, cut_middle(sentence, ERROR_CHARS, " […] "));
-        }
-    }
-}
-
-fn take_texts(findings: &mut Findings, message: &Message, order: usize) {
-    let text = message.text();
-    let text = text.trim();
-    if text.is_empty() {
-        return;
-    }
-    for sentence in sentences(text).filter(|sentence| gives_a_reason(sentence)) {
-        findings.push(Topic::Decision, RANK_DECISION, order, cut_middle(sentence, ERROR_CHARS, " […] "));
-    }
-    for sentence in sentences(text).filter(|sentence| looks_ahead(sentence)) {
-        findings.push(Topic::Outlook, RANK_NEWEST, order, cut_middle(sentence, ERROR_CHARS, " […] "));
-    }
-    findings.push(Topic::Action, RANK_NEWEST, order, cut_middle(text, ACTION_CHARS, " […] "));
-}
-
-fn take_call(
-    files: &mut Vec<(String, Vec<&'static str>, usize)>,
-    commands: &mut Vec<(String, usize)>,
-    call: &ToolCall,
-    order: usize,
-) {
-    let Ok(Value::Object(arguments)) = serde_json::from_str(&call.arguments) else { return };
-    let text = |keys: &[&str]| keys.iter().find_map(|key| arguments.get(*key)).and_then(Value::as_str);
-    if let Some(path) = text(&["path", "file_path", "filePath", "filename", "notebook_path"]) {
-        let used = use_of(&call.name);
-        let known = files.iter().position(|(known, ..)| known == path);
-        let (path, mut uses) = match known.map(|at| files.remove(at)) {
-            Some((path, uses, _)) => (path, uses),
-            None => (path.to_owned(), Vec::new()),
-        };
-        if !uses.contains(&used) {
-            uses.push(used);
-        }
-        files.push((path, uses, order));
-    }
-    if let Some(command) = text(&["command", "cmd"]) {
-        let command = cut_middle(command.trim(), COMMAND_CHARS, " […] ").replace('\n', " ⏎ ");
-        commands.retain(|(known, _)| known != &command);
-        commands.push((command, order));
-    }
-}
-
-fn use_of(tool: &str) -> &'static str {
-    let tool = tool.to_ascii_lowercase();
-    let is = |words: &[&str]| words.iter().any(|word| tool.contains(word));
-    if is(&["edit", "replace", "patch"]) {
-        "edited"
-    } else if is(&["write", "create"]) {
-        "written"
-    } else if is(&["grep", "glob", "search", "list", "ls"]) {
-        "searched"
-    } else {
-        "read"
-    }
-}
-
-fn take_error(findings: &mut Findings, messages: &[Arc<Message>], call: &ToolCall, result: &ToolResult, at: usize) {
-    let printed: Vec<&str> = result.content.iter().filter_map(Block::as_text).collect();
-    let printed = error_lines(&printed.join("\n"));
-    let followed = messages
-        .iter()
-        .skip(at + 1)
-        .take_while(|message| !message.source.is_user())
-        .find(|message| message.result().is_none() && !message.text().trim().is_empty())
-        .map(|message| message.text());
-    let followed = followed.as_deref().and_then(|text| sentences(text).next()).unwrap_or("nothing was said of it");
-    let followed = cut_middle(followed, ERROR_CHARS / 2, " […] ");
-    let what = cut_middle(&describe(call), COMMAND_CHARS, " […] ");
-    findings.push(Topic::Error, RANK_ERROR, at, format!("{what} failed: {printed} Then: {followed}"));
-}
-
-/// The lines of an output that name the error, else its last lines.
-fn error_lines(text: &str) -> String {
-    let telling: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| {
-            let line = line.to_ascii_lowercase();
-            ["error", "failed", "panicked", "exception", "cannot", "not found", "denied", "assertion"]
-                .iter()
-                .any(|word| line.contains(word))
-        })
-        .take(4)
-        .collect();
-    let lines = if telling.is_empty() {
-        let last: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        last.into_iter().rev().take(2).rev().collect()
-    } else {
-        telling
-    };
-    cut_middle(&lines.join(" / "), ERROR_CHARS, " […] ")
-}
-
-fn describe(call: &ToolCall) -> String {
-    format!("`{}` {}", call.name, cut_middle(call.arguments.trim(), COMMAND_CHARS, " […] "))
-}
-
-/// Ranks the findings of a topic from the newest down.
-fn rank_by_age(findings: &mut [Finding], topic: Topic, first: usize) {
-    let of_topic: Vec<&mut Finding> = findings.iter_mut().filter(|finding| finding.topic == topic).collect();
-    for (age, finding) in of_topic.into_iter().rev().enumerate() {
-        finding.rank = if age == 0 { RANK_NEWEST } else { first + age };
-    }
-}
-
-fn keep_newest_actions(findings: &mut Vec<Finding>) {
-    for topic in [Topic::Action, Topic::Outlook] {
-        let orders: Vec<usize> = findings.iter().filter(|f| f.topic == topic).map(|f| f.order).collect();
-        let kept: HashSet<usize> = orders.into_iter().rev().take(RECENT_ACTIONS).collect();
-        findings.retain(|finding| finding.topic != topic || kept.contains(&finding.order));
-        let of_topic: Vec<&mut Finding> = findings.iter_mut().filter(|finding| finding.topic == topic).collect();
-        for (age, finding) in of_topic.into_iter().rev().enumerate() {
-            finding.rank = RANK_NEWEST + age * 20;
-        }
-    }
-}
-
-/// The sentences and list items of a text.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive(['\n', '。'])
-        .flat_map(|line| line.split_inclusive(". "))
-        .map(|sentence| sentence.trim().trim_start_matches(['-', '*', '•']).trim())
-        .filter(|sentence| sentence.chars().count() > 3)
-}
-
-fn has_word(sentence: &str, words: &[&str]) -> bool {
-    let sentence = sentence.to_lowercase();
-    words.iter().any(|word| {
-        sentence.match_indices(word).any(|(at, found)| {
-            let before = sentence.get(..at).and_then(|head| head.chars().next_back());
-            let after = sentence.get(at + found.len()..).and_then(|tail| tail.chars().next());
-            !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
-        })
+        text.get(start..at).filter(|token| !token.is_empty()).map(|token| (start, token))
     })
 }
 
-fn states_a_rule(sentence: &str) -> bool {
-    has_word(
-        sentence,
-        &[
-            "never", "always", "must", "only", "do not", "don't", "cannot", "may not", "avoid", "prefer", "at most",
-            "at least",
-        ],
+fn is_separator(byte: u8) -> bool {
+    matches!(
+        byte,
+        0..=b' '
+            | b'"'
+            | b'\''
+            | b'('
+            | b')'
+            | b'['
+            | b']'
+            | b'{'
+            | b'}'
+            | b'<'
+            | b'>'
+            | b','
+            | b';'
+            | b'`'
+            | b'|'
+            | b'='
+            | b'\\'
     )
 }
 
-fn gives_a_reason(sentence: &str) -> bool {
-    has_word(sentence, &["because", "instead of", "rather than", "decided", "so that", "the reason", "trade-off"])
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_start_matches(['-', '+', '$', '£']).trim_end_matches('%');
+    digits.as_bytes().first().is_some_and(u8::is_ascii_digit)
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b':' | b'-' | b'/'))
 }
 
-fn looks_ahead(sentence: &str) -> bool {
-    has_word(sentence, &["next", "remaining", "remains", "still to do", "left to do", "todo", "not yet", "pending"])
+/// Small bare numbers are list marks and counts; they mean nothing without what stands around them.
+fn says_something(number: &str) -> bool {
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    digits >= 3 || number.ends_with('%') || (digits >= 2 && number.contains(['.', ':', '$']))
+}
+
+const UNITS: &[&str] = &[
+    "%",
+    "b",
+    "kb",
+    "mb",
+    "gb",
+    "tb",
+    "kib",
+    "mib",
+    "gib",
+    "bytes",
+    "byte",
+    "chars",
+    "characters",
+    "lines",
+    "rows",
+    "tokens",
+    "ns",
+    "us",
+    "µs",
+    "ms",
+    "s",
+    "sec",
+    "seconds",
+    "second",
+    "min",
+    "minutes",
+    "minute",
+    "h",
+    "hours",
+    "hour",
+    "days",
+    "day",
+    "weeks",
+    "months",
+    "years",
+    "m",
+    "cm",
+    "mm",
+    "km",
+    "kg",
+    "g",
+    "hz",
+    "khz",
+    "mhz",
+    "ghz",
+    "rps",
+    "qps",
+    "req/s",
+    "px",
+    "eur",
+    "usd",
+    "€",
+    "requests",
+    "retries",
+    "attempts",
+    "times",
+    "users",
+    "nodes",
+    "threads",
+    "workers",
+    "connections",
+    "items",
+    "percent",
+    "v",
+    "w",
+    "°c",
+    "k",
+    "cpus",
+    "cores",
+    "replicas",
+    "shards",
+    "mbit",
+    "gbit",
+];
+
+fn is_unit(word: &str) -> bool {
+    word.len() <= 12 && UNITS.iter().any(|unit| word.eq_ignore_ascii_case(unit))
+}
+
+fn kind_of(word: &str) -> Option<FactKind> {
+    let bytes = word.as_bytes();
+    let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
+    if letters == 0 {
+        return None;
+    }
+    if word.contains("://") || is_path(word) {
+        return Some(FactKind::Path);
+    }
+    if is_identifier(word) {
+        return Some(FactKind::Identifier);
+    }
+    // "250ms", "3.5GB", "v2.1"
+    let has_digit = bytes.iter().any(u8::is_ascii_digit);
+    let number_first = bytes.first().is_some_and(u8::is_ascii_digit) || word.starts_with(['-', '+', '$']);
+    if has_digit && number_first && word.len() <= 16 {
+        return Some(FactKind::Number);
+    }
+    (has_digit && letters >= 1 && word.len() >= 4 && word.is_ascii()).then_some(FactKind::Identifier)
+}
+
+/// Endings that make a file of a word; others are methods and fields.
+const EXTENSIONS: &[&str] = &[
+    "rs", "toml", "md", "py", "ts", "tsx", "js", "jsx", "mjs", "json", "jsonl", "csv", "log", "sql", "yml", "yaml",
+    "sh", "txt", "html", "css", "go", "java", "kt", "c", "h", "cc", "cpp", "hpp", "cs", "rb", "php", "swift", "lock",
+    "xml", "proto", "ini", "cfg", "conf", "env", "pdf", "png", "jpg", "svg", "zip", "gz", "ipynb", "vue", "lua", "zig",
+    "ex", "exs", "scala", "tf", "bak", "l5x",
+];
+
+fn is_path(word: &str) -> bool {
+    let plain = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_' | b'-' | b'~' | b'*' | b':' | b'@' | b'+')
+    };
+    if !word.bytes().all(|byte| plain(byte) || !byte.is_ascii()) {
+        return false;
+    }
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let name = name.split(':').next().unwrap_or(name);
+    let extension = name.rsplit_once('.').map(|(stem, extension)| (stem.len(), extension));
+    let has_extension = extension.is_some_and(|(stem, extension)| {
+        stem >= 1 && EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+    });
+    let slashes = word.bytes().filter(|byte| *byte == b'/').count();
+    match slashes {
+        0 => has_extension && name.bytes().any(|byte| byte.is_ascii_alphabetic()) && !name.contains(".."),
+        1 => has_extension || word.starts_with(['/', '~', '.']) || word.ends_with('/'),
+        _ => true,
+    }
+}
+
+fn is_identifier(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    if !bytes
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-' | b'.' | b'!' | b'$' | b'/'))
+    {
+        return false;
+    }
+    let inner = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
+    let snake = inner.contains(&b'_');
+    let path = word.contains("::");
+    let camel = bytes.windows(2).any(|pair| matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()));
+    // "NB01", "TW-118", "E0631"
+    let code = word.len() >= 3
+        && bytes.first().is_some_and(u8::is_ascii_uppercase)
+        && bytes.iter().any(u8::is_ascii_digit)
+        && bytes.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'-');
+    let flag = word.starts_with("--") && word.len() > 3;
+    snake || path || camel || code || flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<(FactKind, &str)> {
+        let mut found = Vec::new();
+        facts(text, |kind, fact| found.push((kind, fact)));
+        found
+    }
+
+    #[test]
+    fn facts_are_told_from_words() {
+        use FactKind::{Identifier, Number, Path};
+        let cases: [(&str, &[(FactKind, &str)]); 12] = [
+            ("keep p95 under 250 ms, please", &[(Number, "250 ms")]),
+            ("see src/frame.rs:30 and `docs/`.", &[(Path, "src/frame.rs:30"), (Path, "docs/")]),
+            ("call parse_frame() or Dedup::forget", &[(Identifier, "parse_frame"), (Identifier, "Dedup::forget")]),
+            ("error[E0631] in fooBar", &[(Identifier, "E0631"), (Identifier, "fooBar")]),
+            ("https://example.org/a?b=1", &[(Path, "https://example.org/a?b")]),
+            ("1. first 2. second", &[]),
+            ("95 % of 12,5", &[(Number, "95 %")]),
+            ("limit=3 retries", &[(Number, "3 retries")]),
+            ("at 10:45 on 2026-01-02", &[(Number, "10:45"), (Number, "2026-01-02")]),
+            ("e.g. this, i.e. that. And so on...", &[]),
+            ("3.5GB and 12ms", &[(Number, "3.5GB"), (Number, "12ms")]),
+            ("TW-118 with --dry-run", &[(Identifier, "TW-118"), (Identifier, "--dry-run")]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(of(text), expected, "{text}");
+        }
+    }
 }

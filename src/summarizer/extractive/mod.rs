@@ -1,16 +1,24 @@
 //! A summary without a model: what the messages hold, sorted into the kit's sections, within the room.
 
 mod facts;
+mod findings;
 mod render;
+mod sentences;
+
+use std::sync::Arc;
 
 use super::{Summarizer, SummarizerError, SummaryReply, SummaryRequest};
+use crate::kit::Kit;
+use crate::message::Message;
+use crate::meter::HarnessHeuristic;
 use crate::summarizer::{AsyncSummarizer, BoxFuture};
 
 /// Summarises without a model.
 ///
 /// Deterministic: the same request gives the same text. It fills the sections that the kit names with what the messages hold:
-/// requests and rules in the user's words, files touched, commands, errors with what followed, the last actions, calls without a
-/// result. An earlier checkpoint is merged line by line. Nothing is invented; a section without a finding says "None.".
+/// rules, preferences and goals in the user's words, sentence by sentence, files touched, commands, errors with what followed,
+/// decisions, the state of the work, and an index of paths, names and numbers, each once. Where the user gave another value for
+/// the same thing, the newest stands. An earlier checkpoint is merged line by line. Nothing is invented.
 ///
 /// It weighs by kind and age, not by meaning, so a model's summary is better wherever one can be had.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,9 +34,26 @@ impl ExtractiveSummarizer {
         Self
     }
 
+    /// A summary of messages in a kit's form, of at most so many characters; none where not even the most important line fits.
+    pub fn summarize_within(&self, messages: &[Arc<Message>], kit: &Kit, max_chars: usize) -> Option<String> {
+        let request = SummaryRequest {
+            messages: messages.to_vec().into(),
+            as_sent: Arc::from([]),
+            carried: None,
+            kit: Arc::new(kit.clone()),
+            instruction: "".into(),
+            header: None,
+            route: None,
+            max_output_tokens: u64::MAX,
+            max_output_chars: Some(max_chars),
+            counter: Arc::new(HarnessHeuristic),
+        };
+        render::render(&findings::collect(&request.messages), &request)
+    }
+
     /// The summary of a request's messages.
     pub fn summary(&self, request: &SummaryRequest) -> Result<SummaryReply, SummarizerError> {
-        let findings = facts::collect(request.messages());
+        let findings = findings::collect(request.messages());
         let text = render::render(&findings, request)
             .ok_or_else(|| SummarizerError::other("the room is too small for any finding"))?;
         let mut reply = SummaryReply::text(PROVIDER, MODEL, text);

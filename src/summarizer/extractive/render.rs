@@ -1,104 +1,136 @@
-//! From findings to text: sorted into sections, the least important left out until the rest fits the room.
+//! From findings to text in the form that the kit wants, the least weighty left out until the rest fits the room.
 
-use std::collections::HashSet;
-
-use super::facts::{Finding, Findings, Topic};
+use super::findings::{Finding, Topic};
+use crate::kit::Kit;
 use crate::summarizer::SummaryRequest;
 
 /// Sections of a summary where the kit names none.
-const PROSE_SECTIONS: [&str; 6] = ["Requests", "Decisions", "Files", "Errors", "Current Work", "Commands"];
+const PROSE_SECTIONS: [&str; 6] =
+    ["What the user asked for", "Decisions", "Files", "Errors", "Where the work stands", "Index"];
 
-struct Line {
-    section: usize,
-    rank: usize,
-    order: usize,
-    text: String,
+/// The form that a kit wants.
+enum Form {
+    Headings,
+    Tags { envelope: String },
+    Numbered { envelope: String },
 }
 
-/// Lines of an earlier checkpoint are kept longer than single commands and shorter than new requests and errors.
-const RANK_INHERITED: usize = 160;
+struct Sheet<'a> {
+    form: Form,
+    sections: Vec<&'a str>,
+    /// What a section without findings says.
+    nothing: &'static str,
+}
 
-pub(super) fn render(findings: &Findings, request: &SummaryRequest) -> Option<String> {
-    let sections: Vec<&str> = if request.kit().sections.is_empty() {
-        PROSE_SECTIONS.to_vec()
-    } else {
-        request.kit().sections.iter().map(String::as_str).collect()
-    };
-    let mut lines = lines_of(findings, &sections);
-    lines.sort_by_key(|line| line.rank);
-    let mut fitting = lines.len();
-    let whole = print(&sections, &lines);
-    if !request.fits(&whole) {
-        // The largest number of lines, taken by rank, that fits: adding a line only makes the text longer.
-        let (mut low, mut high) = (0, lines.len());
-        while low + 1 < high {
-            let middle = low + (high - low) / 2;
-            let fits = request.fits(&print(&sections, lines.get(..middle)?));
-            if fits { low = middle } else { high = middle }
-        }
-        fitting = low;
+impl<'a> Sheet<'a> {
+    fn new(kit: &'a Kit) -> Self {
+        let sections = if kit.sections.is_empty() {
+            PROSE_SECTIONS.to_vec()
+        } else {
+            kit.sections.iter().map(String::as_str).collect()
+        };
+        let form = match &kit.envelope {
+            None => Form::Headings,
+            Some(envelope) if envelope.tagged_sections => Form::Tags { envelope: envelope.tag.clone() },
+            Some(envelope) => Form::Numbered { envelope: envelope.tag.clone() },
+        };
+        // A structured answer needs its sections; prose does not need empty ones.
+        let nothing = if kit.sections.is_empty() { "" } else { "None." };
+        Self { form, sections, nothing }
     }
-    let text = print(&sections, lines.get(..fitting)?);
-    (fitting > 0 && request.fits(&text)).then_some(text).or_else(|| newest_alone(&lines, request))
+
+    fn print(&self, lines: &[(usize, &Finding)]) -> String {
+        let mut parts = Vec::with_capacity(self.sections.len());
+        for (index, title) in self.sections.iter().enumerate() {
+            let mut own: Vec<&Finding> =
+                lines.iter().filter(|(section, _)| *section == index).map(|(_, finding)| *finding).collect();
+            own.sort_by_key(|finding| finding.order);
+            let body: Vec<String> = own.iter().map(|finding| format!("- {}", finding.text)).collect();
+            let body = if body.is_empty() { self.nothing.to_owned() } else { body.join("\n") };
+            match &self.form {
+                _ if body.is_empty() => {}
+                Form::Headings => parts.push(format!("## {title}\n{body}")),
+                Form::Tags { .. } => parts.push(format!("<{title}>\n{body}\n</{title}>")),
+                Form::Numbered { .. } => parts.push(format!("{}. {title}:\n{body}", index + 1)),
+            }
+        }
+        match &self.form {
+            Form::Headings => parts.join("\n\n"),
+            Form::Tags { envelope } => format!("<{envelope}>\n{}\n</{envelope}>", parts.join("\n")),
+            Form::Numbered { envelope } => format!("<{envelope}>\n{}\n</{envelope}>", parts.join("\n\n")),
+        }
+    }
 }
 
-/// Where not even the headings fit: the most important lines, cut to the room.
-fn newest_alone(lines: &[Line], request: &SummaryRequest) -> Option<String> {
-    let text: Vec<&str> = lines.iter().take(3).map(|line| line.text.as_str()).collect();
+/// The text of the findings in the request's form and room; none where not even the most important fits.
+pub(super) fn render(findings: &[Finding], request: &SummaryRequest) -> Option<String> {
+    let sheet = Sheet::new(request.kit());
+    let titles: Vec<String> = sheet.sections.iter().map(|title| title.to_lowercase().replace('_', " ")).collect();
+    let mut lines: Vec<(usize, &Finding)> =
+        findings.iter().filter_map(|finding| Some((section_of(finding.topic, &titles)?, finding))).collect();
+    lines.sort_by_key(|(_, finding)| finding.rank);
+    let whole = sheet.print(&lines);
+    if request.fits(&whole) {
+        return Some(whole);
+    }
+    // The largest number of lines, by weight, that fits; then smaller ones that still find a place.
+    let (mut low, mut high) = (0, lines.len());
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if request.fits(&sheet.print(lines.get(..middle)?)) { low = middle } else { high = middle }
+    }
+    let mut kept: Vec<(usize, &Finding)> = lines.get(..low)?.to_vec();
+    fill(&sheet, request, &mut kept, lines.get(low..).unwrap_or_default());
+    let text = sheet.print(&kept);
+    if !kept.is_empty() && request.fits(&text) {
+        return Some(text);
+    }
+    newest_alone(&lines, request)
+}
+
+/// Adds what still fits, a few at a time, as long as something does.
+fn fill<'a>(
+    sheet: &Sheet<'_>,
+    request: &SummaryRequest,
+    kept: &mut Vec<(usize, &'a Finding)>,
+    rest: &[(usize, &'a Finding)],
+) {
+    const TRIES: usize = 48;
+    let mut misses = 0;
+    for line in rest {
+        kept.push(*line);
+        if request.fits(&sheet.print(kept)) {
+            misses = 0;
+            continue;
+        }
+        kept.pop();
+        misses += 1;
+        if misses >= TRIES {
+            break;
+        }
+    }
+}
+
+/// Where not even the form fits: the weightiest lines, cut to the room.
+fn newest_alone(lines: &[(usize, &Finding)], request: &SummaryRequest) -> Option<String> {
+    let text: Vec<&str> = lines.iter().take(4).map(|(_, finding)| finding.text.as_str()).collect();
     crate::checkpoint::cut_at_sentence(&text.join("\n"), |text| request.fits(text)).map(str::to_owned)
 }
 
-fn lines_of(findings: &Findings, sections: &[&str]) -> Vec<Line> {
-    let mut seen = HashSet::new();
-    let mut lines = Vec::new();
-    for inherited in &findings.inherited {
-        let section = sections.iter().position(|title| *title == inherited.heading).unwrap_or(sections.len() - 1);
-        for text in &inherited.lines {
-            if seen.insert((section, text.trim_start_matches("- ").to_owned())) {
-                lines.push(Line { section, rank: RANK_INHERITED, order: 0, text: text.clone() });
-            }
-        }
-    }
-    for Finding { topic, rank, order, text } in &findings.findings {
-        let Some(section) = section_of(*topic, sections) else { continue };
-        if seen.insert((section, text.clone())) {
-            let text = format!("- {}", text.replace('\n', "\n  "));
-            lines.push(Line { section, rank: *rank, order: order + 1, text });
-        }
-    }
-    lines
-}
-
-/// The section for a topic: the first whose title speaks of it. A topic that no title speaks of is left out, but for what a
-/// checkpoint cannot do without, which goes to the first or last section.
-fn section_of(topic: Topic, sections: &[&str]) -> Option<usize> {
+/// The section for a topic: the first whose title speaks of it, else one that holds everything.
+fn section_of(topic: Topic, titles: &[String]) -> Option<usize> {
     let words: &[&str] = match topic {
-        Topic::Request | Topic::Rule => &["request", "user_messages"],
-        Topic::Decision => &["concept", "decision", "solving"],
+        Topic::Demand => &["request", "user asked"],
+        Topic::Said => &["user messages", "request", "user asked"],
+        Topic::Decision => &["solving", "decision", "concept"],
         Topic::File => &["file"],
         Topic::Error => &["error"],
-        Topic::OpenCall => &["pending", "current"],
-        Topic::Action => &["current"],
-        Topic::Outlook => &["next", "pending"],
-        Topic::Command => &["critical", "command", "current"],
+        Topic::OpenCall => &["pending", "stands", "current"],
+        Topic::Action => &["current", "stands"],
+        Topic::Outlook => &["next", "pending", "stands"],
+        Topic::Index => &["critical", "index", "concept"],
+        Topic::Command => &["critical", "current", "stands"],
     };
-    let titles: Vec<String> = sections.iter().map(|title| title.to_lowercase()).collect();
     let found = words.iter().find_map(|word| titles.iter().position(|title| title.contains(word)));
-    match topic {
-        Topic::Request | Topic::Rule => found.or(Some(0)),
-        Topic::Error | Topic::OpenCall | Topic::Action => found.or(sections.len().checked_sub(1)),
-        _ => found,
-    }
-}
-
-fn print(sections: &[&str], lines: &[Line]) -> String {
-    let mut parts = Vec::with_capacity(sections.len());
-    for (index, title) in sections.iter().enumerate() {
-        let mut own: Vec<&Line> = lines.iter().filter(|line| line.section == index).collect();
-        own.sort_by_key(|line| line.order);
-        let texts: Vec<&str> = own.iter().map(|line| line.text.as_str()).collect();
-        let body = if texts.is_empty() { "None.".to_owned() } else { texts.join("\n") };
-        parts.push(format!("## {title}\n{body}"));
-    }
-    parts.join("\n\n")
+    found.or(titles.len().checked_sub(1))
 }
