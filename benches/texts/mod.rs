@@ -409,7 +409,7 @@ pub fn hostile(bytes: usize) -> Vec<Text> {
         Text::new("one letter", "a".repeat(bytes)),
         Text::new("digits", fill(bytes, |text| text.push(dice.char("0123456789")))),
         Text::new("Arabic digits", fill(bytes, |text| text.push(dice.char("٠١٢٣٤٥٦٧٨٩")))),
-        Text::new("base64", base64(bytes, None)),
+        Text::new("base64 without a break", base64(bytes, None)),
         Text::new("CJK without signs", fill(bytes, |text| text.push(dice.char_between(0x4e00, 0x9fa5)))),
         Text::new("random letters", fill(bytes, |text| text.push(dice.char("abcdefghijklmnopqrstuvwxyz")))),
         Text::new(
