@@ -15,7 +15,7 @@ use crate::policy::Situation;
 use crate::session::Session;
 use crate::summarizer::{SummarizerError, SummaryReply};
 
-use state::{Attempt, State};
+use state::{Attempt, FOLDED, PRUNED, State};
 
 /// How many failures in a row open a breaker, shared so that a host can change it while the engine runs. 0 is never.
 #[derive(Debug, Clone, Default)]
@@ -114,7 +114,8 @@ impl<E: CompactionEngine> Breaker<E> {
     ) {
         let class = match result {
             Ok(Step::Summarize(_)) => return,
-            Ok(Step::Done(Outcome::Compacted(_) | Outcome::Pruned(_))) => "ok",
+            Ok(Step::Done(Outcome::Compacted(_))) => FOLDED,
+            Ok(Step::Done(Outcome::Pruned(_))) => PRUNED,
             Ok(Step::Done(Outcome::Prepared(_))) => "prepared",
             Ok(Step::Done(_)) => return,
             Err(error) => error.code(),
@@ -156,12 +157,18 @@ impl<E: CompactionEngine> CompactionEngine for Breaker<E> {
     ) -> Result<Step, CompactionError> {
         self.follow(session);
         let kind = trigger.kind();
+        let since = self.state.open.as_ref().map(|open| open.since);
         if kind.is_automatic()
             && let Some(open) = self.gate(situation.now)
         {
             return Ok(Step::Done(Outcome::Unneeded(Reason::BreakerOpen(open))));
         }
         let result = self.inner.begin(session, trigger, situation);
+        if let (Ok(Step::Done(Outcome::Unneeded(_))), Some(open), Some(since)) = (&result, &mut self.state.open, since)
+        {
+            // Nothing was attempted, so the cool-down has not begun anew.
+            open.since = since;
+        }
         self.note(session, kind, 0, situation.now, &result);
         result
     }

@@ -5,10 +5,15 @@ use serde_json::{Value, json};
 use crate::engine::{BreakerOpen, OpenedBy, TriggerKind};
 use crate::message::Block;
 use crate::meter::Pricing;
-use crate::session::{Draft, EventData, Node, Seq, Session};
+use crate::session::{Draft, EventData, Node, Seq, Session, SurfaceOp};
 
 /// Type of the event that each attempt leaves.
 const ATTEMPT: &str = "compaction/attempt";
+
+/// Class of an attempt that folded,
+pub(super) const FOLDED: &str = "ok";
+/// and of one for which pruning was enough.
+pub(super) const PRUNED: &str = "pruned";
 
 /// So many folds in a row that were filled up again at once open the breaker: the figure that Claude Code is known for.
 const REFILLS_TO_OPEN: u32 = 3;
@@ -29,17 +34,11 @@ pub(super) struct Attempt {
     pub(super) counts: bool,
 }
 
-impl Attempt {
-    fn succeeded(&self) -> bool {
-        self.class == "ok"
-    }
-}
-
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct State {
     pub(super) failures: u32,
     refills: u32,
-    /// Seq after the last fold of the automatic path.
+    /// Seq of the replacement with which the last fold ended.
     last_fold: Option<Seq>,
     pub(super) open: Option<BreakerOpen>,
 }
@@ -47,24 +46,35 @@ pub(super) struct State {
 impl State {
     /// Counts an attempt.
     pub(super) fn take(&mut self, session: &Session, attempt: &Attempt, limit: u32, time: i64) {
-        if attempt.succeeded() {
-            self.failures = 0;
-            if !attempt.kind.is_automatic() {
-                *self = Self { last_fold: session.last_replacement(), ..Self::default() };
-                return;
+        let automatic = attempt.kind.is_automatic();
+        match attempt.class {
+            FOLDED => {
+                self.failures = 0;
+                self.refills =
+                    if automatic && self.refilled_at_once(session) { self.refills.saturating_add(1) } else { 0 };
+                self.last_fold = session.last_replacement();
+                self.open = (self.refills >= REFILLS_TO_OPEN).then(|| {
+                    let contributors = largest(session.nodes());
+                    self.opened(OpenedBy::Thrash { contributors }, time)
+                });
             }
-            self.refills = if self.refilled_at_once(session) { self.refills + 1 } else { 0 };
-            self.last_fold = session.last_replacement();
-            self.open = (self.refills >= REFILLS_TO_OPEN).then(|| {
-                let contributors = largest(session.nodes());
-                self.opened(OpenedBy::Thrash { contributors }, time)
-            });
-        } else if attempt.kind.is_automatic() && attempt.counts {
-            self.failures = self.failures.saturating_add(1);
-            if limit > 0 && self.failures >= limit {
-                let since = self.opened(OpenedBy::Failures { last: attempt.class.to_owned() }, time);
-                self.open = Some(since);
+            PRUNED => {
+                self.failures = 0;
+                self.open = None;
+                if !automatic {
+                    self.refills = 0;
+                }
             }
+            class if automatic && attempt.counts => {
+                self.failures = self.failures.saturating_add(1);
+                let was_open = self.open.as_ref().is_some_and(|open| matches!(open.by, OpenedBy::Failures { .. }));
+                if was_open || (limit > 0 && self.failures >= limit) {
+                    self.open = Some(self.opened(OpenedBy::Failures { last: class.to_owned() }, time));
+                } else if let Some(open) = &mut self.open {
+                    open.failures = self.failures;
+                }
+            }
+            _ => {}
         }
     }
 
@@ -77,7 +87,9 @@ impl State {
     fn refilled_at_once(&self, session: &Session) -> bool {
         let Some(from) = self.last_fold.and_then(|seq| usize::try_from(seq).ok()) else { return false };
         let (mut turns, mut answers) = (0, 0);
-        for event in session.events().get(from + 1..).unwrap_or_default() {
+        let later = session.events().get(from + 1..).unwrap_or_default();
+        // What a host writes anew in its place is no new turn.
+        for event in later.iter().filter(|event| event.surface_op == Some(SurfaceOp::Append)) {
             match &event.data {
                 EventData::UserMessage(message) if message.source.is_user() => turns += 1,
                 EventData::AssistantMessage(_) => answers += 1,
@@ -113,17 +125,17 @@ impl State {
 
     /// The state after the last attempt that a log holds.
     pub(super) fn from_log(session: &Session) -> Self {
-        let last = session.events().iter().rev().find_map(|event| match &event.data {
-            EventData::Other { kind, data } if &**kind == ATTEMPT => Some(data.to_value()),
-            _ => None,
-        });
-        let Some(last) = last else { return Self::default() };
+        let mut attempts = attempts(session);
+        let Some((last_seq, last)) = attempts.next() else { return Self::default() };
+        let folded = |data: &Value| data.get("class").and_then(Value::as_str) == Some(FOLDED);
+        let fold =
+            if folded(&last) { Some(last_seq) } else { attempts.find(|(_, data)| folded(data)).map(|(seq, _)| seq) };
         let count =
             |key: &str| last.get(key).and_then(Value::as_u64).map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let mut state = Self {
             failures: count("failures"),
             refills: count("refills"),
-            last_fold: session.last_replacement(),
+            last_fold: fold.and_then(|seq| last_replacement_before(session, seq)),
             open: None,
         };
         let open = last.get("open");
@@ -134,6 +146,19 @@ impl State {
         }
         state
     }
+}
+
+/// The attempts that a log holds, newest first.
+fn attempts(session: &Session) -> impl Iterator<Item = (Seq, Value)> + '_ {
+    session.events().iter().rev().filter_map(|event| match &event.data {
+        EventData::Other { kind, data } if &**kind == ATTEMPT => Some((event.seq, data.to_value())),
+        _ => None,
+    })
+}
+
+fn last_replacement_before(session: &Session, seq: Seq) -> Option<Seq> {
+    let before = session.events().get(..usize::try_from(seq).ok()?)?;
+    before.iter().rev().find(|event| matches!(event.surface_op, Some(SurfaceOp::Replace { .. }))).map(|event| event.seq)
 }
 
 fn read_cause(by: &Value) -> Option<OpenedBy> {

@@ -1,6 +1,6 @@
 //! Planning a pass: what would be rewritten, why, and what stays for which reason.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::trim::{text_chars, trim_content};
 use super::{CLEARED_MARKER, KeptBecause, PruneReason, Rewrite};
@@ -38,9 +38,26 @@ struct Candidate<'a> {
     chars: usize,
     price: u64,
     newest_step: bool,
+    /// Whether it took the place of another: then it may show only a part.
+    is_rewrite: bool,
     kept: Option<KeptBecause>,
     /// The content that it would get, and why.
     planned: Option<(PruneReason, Vec<Block>)>,
+}
+
+impl Candidate<'_> {
+    fn is_cleared(&self) -> bool {
+        self.is_rewrite && is_cleared(&self.result.content)
+    }
+
+    fn is_blank(&self) -> bool {
+        self.result.content.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()))
+    }
+
+    /// Whether it shows all of what its tool was to show.
+    fn shows_all(&self) -> bool {
+        !self.is_rewrite && self.result.is_error != Some(true) && !self.is_blank()
+    }
 }
 
 impl PrunePlan {
@@ -55,14 +72,14 @@ impl PrunePlan {
         let clears = policy.clear_old.is_some() || policy.clear_by_class.is_some() || policy.idle_clear_ms > 0;
         let mut candidates = candidates(session, meter, policy, clears);
         if let Some(trim) = &policy.trim {
-            for candidate in &mut candidates {
+            for candidate in candidates.iter_mut().filter(|candidate| !candidate.is_cleared()) {
                 if let Some(trimmed) = trim_content(&candidate.result.content, trim) {
                     candidate.planned = Some((PruneReason::Trimmed, trimmed.blocks));
                 }
             }
         }
         if clears {
-            mark_untouchable(session, &mut candidates);
+            mark_untouchable(&mut candidates);
             clear(session, meter.pricing(), policy, budget, &mut candidates);
         }
         if let (Some(trim), Some(tail)) = (&policy.trim, budget.tail_tokens) {
@@ -84,7 +101,7 @@ impl PrunePlan {
                 if let Some(why) = candidate.kept {
                     plan.kept.push((candidate.seq, why));
                 }
-                if is_read && candidate.kept != Some(KeptBecause::AlreadyCleared) {
+                if is_read && candidate.shows_all() {
                     plan.resident.extend(candidate.target);
                 }
                 continue;
@@ -132,24 +149,31 @@ fn priced(pricing: &Pricing, price: u64, old: &[Block], new: &[Block]) -> u64 {
 fn candidates<'a>(session: &'a Session, meter: &Meter, policy: &PrunePolicy, with_calls: bool) -> Vec<Candidate<'a>> {
     let nodes = session.nodes();
     let newest_step = nodes.iter().rposition(Node::is_assistant).unwrap_or(nodes.len());
-    let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
+    let mut calls: HashMap<&str, VecDeque<&ToolCall>> = HashMap::new();
+    let mut after_assistant = false;
     let mut entries: HashMap<&str, Option<&crate::policy::ToolEntry>> = HashMap::new();
     let threshold = policy.trim.as_ref().map_or(usize::MAX, |trim| trim.threshold_chars);
     let mut candidates = Vec::new();
     for (position, node) in nodes.iter().enumerate() {
         if node.is_assistant() {
-            // A reused id means the newest call before the result.
-            calls.extend(node.message.tool_calls().map(|call| (call.id.as_str(), call)));
+            // A reused id means the newest step with such a call; where that step repeats it, results come in its order.
+            if !after_assistant {
+                node.message.tool_calls().for_each(|call| drop(calls.remove(call.id.as_str())));
+            }
+            node.message.tool_calls().for_each(|call| calls.entry(&call.id).or_default().push_back(call));
+            after_assistant = true;
             continue;
         }
+        after_assistant = false;
         let Some(result) = node.message.result().filter(|_| node.kind == NodeKind::ToolResult) else { continue };
+        let same_id = calls.get_mut(result.tool_call_id.as_str());
+        let call = same_id.and_then(|calls| if calls.len() > 1 { calls.pop_front() } else { calls.front().copied() });
         let bytes: usize = result.content.iter().filter_map(Block::as_text).map(str::len).sum();
         let newest = position > newest_step;
         // Without clearing, only results over the budget and those of the newest step matter.
         if !with_calls && bytes <= threshold && !newest {
             continue;
         }
-        let call = calls.get(result.tool_call_id.as_str()).copied();
         let entry = call.and_then(|call| *entries.entry(&call.name).or_insert_with(|| policy.tools.get(&call.name)));
         candidates.push(Candidate {
             seq: node.seq,
@@ -159,6 +183,7 @@ fn candidates<'a>(session: &'a Session, meter: &Meter, policy: &PrunePolicy, wit
             chars: text_chars(&result.content),
             price: meter.price(node.seq),
             newest_step: newest,
+            is_rewrite: session.shadowed_by(node.seq).is_some(),
             kept: None,
             planned: None,
         });
@@ -167,16 +192,16 @@ fn candidates<'a>(session: &'a Session, meter: &Meter, policy: &PrunePolicy, wit
 }
 
 /// Marks what no clearing touches, whichever level runs.
-fn mark_untouchable(session: &Session, candidates: &mut [Candidate<'_>]) {
+fn mark_untouchable(candidates: &mut [Candidate<'_>]) {
     for candidate in candidates {
         let content = &candidate.result.content;
         candidate.kept = if !content.iter().all(|block| matches!(block, Block::Text(_))) {
             Some(KeptBecause::Rich)
         } else if candidate.result.is_error == Some(true) {
             Some(KeptBecause::Error)
-        } else if content.iter().filter_map(Block::as_text).all(|text| text.trim().is_empty()) {
+        } else if candidate.is_blank() {
             Some(KeptBecause::Blank)
-        } else if is_cleared(content) && session.shadowed_by(candidate.seq).is_some() {
+        } else if candidate.is_cleared() {
             Some(KeptBecause::AlreadyCleared)
         } else {
             None
@@ -336,31 +361,30 @@ fn cut_parallel(pricing: &Pricing, trim: &TrimPolicy, tail_tokens: u64, candidat
 
 /// The content of a result cut to a price, as far as its marker allows; none where it would not get smaller.
 fn cut_to(pricing: &Pricing, trim: &TrimPolicy, candidate: &Candidate<'_>, tokens: u64) -> Option<Vec<Block>> {
-    const TRIES: usize = 8;
-    let content = &candidate.result.content;
-    let price_of = |blocks: &[Block]| priced(pricing, candidate.price, content, blocks);
+    let price_of = |blocks: &[Block]| priced(pricing, candidate.price, &candidate.result.content, blocks);
+    // What trimming leaves is cut, as a later pass would find it.
+    let content = candidate.planned.as_ref().map_or(&candidate.result.content, |(_, planned)| planned);
     let marker = trim.marker.chars().count();
-    let shrink = |chars: usize, price: u64| {
-        usize::try_from(u128::from(tokens) * chars as u128 / u128::from(price.max(1))).unwrap_or(chars)
-    };
-    let mut chars = shrink(candidate.chars, candidate.price);
-    let mut best = None;
-    for _ in 0..TRIES {
-        let room = chars.saturating_sub(marker).max(marker);
+    let cut = |room: usize| {
         let tighter = TrimPolicy {
             threshold_chars: room + marker,
             head_chars: room * 4 / 5,
             tail_chars: room / 5,
             marker: trim.marker.clone(),
         };
-        let Some(cut) = trim_content(content, &tighter) else { break };
-        let price = price_of(&cut.blocks);
-        best = Some((price, cut.blocks));
-        if price <= tokens || room == marker {
-            break;
+        trim_content(content, &tighter).map(|cut| (price_of(&cut.blocks), cut.blocks))
+    };
+    // Under the budget of one result, so that the next pass does not trim it again.
+    let mut high = text_chars(content).min(trim.threshold_chars).saturating_sub(marker);
+    let mut low = marker.min(high);
+    let mut best = cut(low)?;
+    while low < high {
+        let room = low + (high - low).div_ceil(2);
+        match cut(room) {
+            Some(fits) if fits.0 <= tokens => (low, best) = (room, fits),
+            _ => high = room - 1,
         }
-        chars = shrink(chars, price).min(chars.saturating_sub(1));
     }
-    let before = candidate.planned.as_ref().map_or(candidate.price, |(_, planned)| price_of(planned));
-    best.filter(|(price, _)| *price < before).map(|(_, blocks)| blocks)
+    let before = price_of(content);
+    Some(best).filter(|(price, _)| *price < before).map(|(_, blocks)| blocks)
 }
