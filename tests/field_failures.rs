@@ -327,6 +327,59 @@ fn o25_cache_reads_far_beyond_the_window_are_not_believed() {
 }
 
 #[test]
+fn o26_a_summary_request_that_the_estimate_called_small_enough_shrinks_until_it_fits_in_bounded_tries() {
+    let mut session = conversation(40, 4_000);
+    let pricing = pricing(RuleSet::Default);
+    let mut asked = Vec::new();
+    let mut counts_more = |request: &SummaryRequest| {
+        let estimate: u64 = request.messages().iter().map(|message| pricing.message(message)).sum();
+        asked.push(estimate);
+        if estimate * 163 / 100 > 100_000 {
+            return Err(SummarizerError::Overflow { limit: Some(100_000) });
+        }
+        Answer::Good.reply()
+    };
+    let trigger = Trigger::Overflow { reported: Some(257_000) };
+    let outcome = compact(&mut standard(), &mut session, trigger, &window(167_000), &mut counts_more).unwrap();
+    assert_eq!(outcome.code(), "compacted");
+    assert!(asked[0] > 100_000 && (2..=8).contains(&asked.len()), "{asked:?}");
+}
+
+#[test]
+fn o26_an_overflow_below_the_estimate_corrects_what_is_estimated_next() {
+    let mut session = conversation(10, 7_500);
+    let mut engine = standard();
+    let estimate = engine.measure(&session, &window(100_000)).unwrap().total_tokens;
+    assert!((70_000..80_000).contains(&estimate), "below the trigger: {estimate}");
+    assert_eq!(run(&mut engine, &mut session, Trigger::Pressure, 100_000).unwrap().code(), "unneeded");
+    run(&mut engine, &mut session, Trigger::Overflow { reported: Some(estimate * 3 / 2) }, 100_000).unwrap();
+    let after = engine.measure(&session, &window(100_000)).unwrap();
+    let raw = measured(&session, &window(100_000)).total_tokens;
+    assert_eq!((after.correction_tokens, after.total_tokens), (raw / 2, raw + raw / 2));
+    // The next time pressure is seen in time.
+    while engine.measure(&session, &window(100_000)).unwrap().total_tokens < 80_000 {
+        user(&mut session, &words(1_000));
+    }
+    assert_eq!(run(&mut engine, &mut session, Trigger::Pressure, 100_000).unwrap().code(), "compacted");
+}
+
+#[test]
+fn o26_the_correction_is_bounded_and_another_model_does_not_inherit_it() {
+    let mut session = conversation(10, 800);
+    session.append(Draft::request_header(RequestHeader::new("p", "one"))).unwrap();
+    let mut engine = standard();
+    let _ = run(&mut engine, &mut session, Trigger::Overflow { reported: Some(100_000) }, 100_000);
+    let corrected = engine.measure(&session, &window(100_000)).unwrap();
+    assert_eq!(corrected.total_tokens, 2 * measured(&session, &window(100_000)).total_tokens);
+    session.append(Draft::request_header(RequestHeader::new("p", "two"))).unwrap();
+    assert_eq!(engine.measure(&session, &window(100_000)).unwrap().correction_tokens, 0);
+    // What the provider has counted needs no correction.
+    session.append(Draft::request_header(RequestHeader::new("p", "one"))).unwrap();
+    answered(&mut session, "done", usage(9_000, 0, 0, 50));
+    assert_eq!(engine.measure(&session, &window(100_000)).unwrap().total_tokens, 9_050);
+}
+
+#[test]
 fn o27_usage_of_a_request_from_before_the_newest_fold_is_ignored() {
     let mut session = conversation(6, 800);
     let mut engine = standard();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::correction::Correction;
 use super::error::{Busy, CompactionError, Failure};
 use super::extras::ExtraSection;
 use super::hooks::CompactionHooks;
@@ -10,7 +11,7 @@ use super::pending::{Attempt, Occupancy, Pending};
 use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
-use crate::meter::{Meter, Pricing, Surroundings, total};
+use crate::meter::{Measurement, Meter, Pricing, Surroundings, total};
 use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
 use crate::pruner::{PruneBudget, PrunePlan};
 use crate::session::{NodeRange, Route, Seq, Session};
@@ -74,6 +75,7 @@ pub struct BaseEngine {
     pub(super) hooks: Option<Box<dyn CompactionHooks>>,
     pub(super) sections: Vec<ExtraSection>,
     stall: Option<Stall>,
+    correction: Option<Correction>,
 }
 
 impl std::fmt::Debug for BaseEngine {
@@ -112,6 +114,7 @@ impl BaseEngine {
             hooks: None,
             sections: Vec::new(),
             stall: None,
+            correction: None,
         })
     }
 
@@ -154,12 +157,20 @@ impl BaseEngine {
         &self.kit
     }
 
-    /// How full the window is, in a situation.
-    pub fn measure(
+    /// How full the window is, in a situation. What overflows have taught about the estimate is added.
+    pub fn measure(&mut self, session: &Session, situation: &Situation) -> Result<Measurement, CompactionError> {
+        let mut measured = self.measure_uncorrected(session, situation)?;
+        if let Some(correction) = &self.correction {
+            correction.apply(situation.route_in(session).as_ref(), &mut measured);
+        }
+        Ok(measured)
+    }
+
+    fn measure_uncorrected(
         &mut self,
         session: &Session,
         situation: &Situation,
-    ) -> Result<crate::meter::Measurement, CompactionError> {
+    ) -> Result<Measurement, CompactionError> {
         let header = situation.header_over(session);
         let unsent_tokens = match &situation.unsent {
             Unsent::Nothing => 0,
@@ -297,6 +308,7 @@ impl BaseEngine {
         reported: Option<u64>,
         situation: &Situation,
     ) -> Result<Step, CompactionError> {
+        self.learn_from_overflow(session, reported, situation)?;
         let mut before = self.occupancy(session, situation)?;
         before.total = before.total.max(reported.unwrap_or(0));
         let policy = self.policy_for(session, situation);
@@ -326,6 +338,27 @@ impl BaseEngine {
             }
         }
         self.next_fold(session, attempt)
+    }
+
+    /// The provider counted more than was estimated: what it reported, or else at least the window less the answer's room.
+    fn learn_from_overflow(
+        &mut self,
+        session: &Session,
+        reported: Option<u64>,
+        situation: &Situation,
+    ) -> Result<(), CompactionError> {
+        if !self.rules.use_situation {
+            return Ok(());
+        }
+        let answer_tokens = situation.max_output.unwrap_or(0);
+        let Some(counted) = reported.or_else(|| Some(situation.window_tokens()?.saturating_sub(answer_tokens))) else {
+            return Ok(());
+        };
+        let measured = self.measure_uncorrected(session, situation)?;
+        if let Some(lesson) = Correction::learn(situation.route_in(session), &measured, counted) {
+            self.correction = Some(lesson.or(self.correction.take()));
+        }
+        Ok(())
     }
 
     fn on_request(

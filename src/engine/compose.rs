@@ -29,6 +29,14 @@ const PLAUSIBLE_BODY_TOKENS: u64 = 60;
 /// A provider that read less than a quarter of what was sent did not read the conversation.
 const GROUNDED_PART: u64 = 4;
 
+/// What a summary may take.
+struct Room {
+    tokens: u64,
+    chars: Option<usize>,
+    /// Whether the checkpoint would leave the conversation over the attempt's target.
+    misses_target: bool,
+}
+
 impl BaseEngine {
     /// The parts of the checkpoint that need no model, and the room that they leave for the summary.
     pub(super) fn parts(
@@ -47,9 +55,10 @@ impl BaseEngine {
         parts.written = written.iter().map(|(_, message)| message.text()).collect();
         self.add_extras(&mut parts, span, messages, &written);
         loop {
+            // Each extra is dropped before the summary is, and before the target is missed; the last one first.
             match self.room(attempt, span, &mut parts) {
-                Ok((tokens, chars)) => return Ok((parts, tokens, chars)),
-                // Each extra is dropped before the summary is, the last one first.
+                Ok(room) if room.misses_target && parts.extras.pop().is_some() => {}
+                Ok(room) => return Ok((parts, room.tokens, room.chars)),
                 Err(reason) => parts.extras.pop().map(|_| ()).ok_or(reason)?,
             }
         }
@@ -114,8 +123,8 @@ impl BaseEngine {
         cut_middle(text, low, &marker)
     }
 
-    /// Tokens and characters that the summary may take, or why there is no point in asking for one.
-    fn room(&self, attempt: &Attempt, span: &Span, parts: &mut Parts) -> Result<(u64, Option<usize>), Reason> {
+    /// What the summary may take, or why there is no point in asking for one.
+    fn room(&self, attempt: &Attempt, span: &Span, parts: &mut Parts) -> Result<Room, Reason> {
         let frame_tokens = self.price_of(&self.checkpoint("", parts));
         let most = span.tokens.saturating_sub(frame_tokens).saturating_sub(1);
         let floor = self.floor();
@@ -123,17 +132,22 @@ impl BaseEngine {
             return Err(self.too_little_room(span, frame_tokens, most));
         }
         let mut room = self.policy.max_tokens.min(most);
+        let mut misses_target = false;
         if let Some(plan) = attempt.plan.filter(|_| attempt.kind.must_progress()) {
             let surface = self.meter.surface_tokens();
             let rest = surface.saturating_sub(span.tokens);
             let fixed = attempt.before.estimate.saturating_sub(surface.min(attempt.before.estimate));
             let left = plan.target_tokens.saturating_sub(total([rest, fixed, frame_tokens].into_iter()));
-            room = room.min(left.max(GRANTED_ROOM_TOKENS.min(span.tokens / 4)));
+            let granted = GRANTED_ROOM_TOKENS.min(span.tokens / 4);
+            misses_target = left < granted;
+            room = room.min(left.max(granted));
         }
         if room < floor {
             return Err(self.too_little_room(span, frame_tokens, room));
         }
-        let Some(chars) = self.policy.max_checkpoint_chars else { return Ok((room, None)) };
+        let Some(chars) = self.policy.max_checkpoint_chars else {
+            return Ok(Room { tokens: room, chars: None, misses_target });
+        };
         let chars_of = |parts: &Parts| {
             let content = self.checkpoint("", parts).content(&self.kit);
             content.iter().filter_map(Block::as_text).map(|text| text.chars().count() + 1).sum::<usize>()
@@ -148,7 +162,7 @@ impl BaseEngine {
         }
         match chars.saturating_sub(chars_of(parts)) {
             0 => Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens: frame_tokens }),
-            left => Ok((room, Some(left))),
+            left => Ok(Room { tokens: room, chars: Some(left), misses_target }),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod base;
 mod compose;
+mod correction;
 mod drivers;
 mod error;
 mod extras;

@@ -196,7 +196,10 @@ pub struct Measurement {
     pub surface_delta_tokens: i64,
     /// Tokens that are about to be sent and are not in the log.
     pub unsent_tokens: u64,
-    /// Baseline, change and unsent together.
+    /// What an engine adds to the estimated part, because the provider has refused a request that the estimate called small
+    /// enough. A meter alone adds nothing.
+    pub correction_tokens: u64,
+    /// Baseline, change, unsent and correction together.
     pub total_tokens: u64,
     /// Price of the surface alone.
     pub surface_tokens: u64,
@@ -328,6 +331,7 @@ impl Meter {
             baseline,
             surface_delta_tokens,
             unsent_tokens: around.unsent_tokens,
+            correction_tokens: 0,
             total_tokens: total.unsigned_abs().saturating_add(around.unsent_tokens),
             surface_tokens: surface,
             header_tokens,
