@@ -5,12 +5,16 @@
 use std::time::Instant;
 
 use arya_presets::{
-    BaseEngine, Block, CompactionEngine, Draft, EventData, Extra, HarnessHeuristic, Kit, MediaPricing, Message, Meter,
-    MeterRules, Policy, Pricing, PruneBudget, PrunePlan, PrunePolicy, RequestHeader, RuleSet, Session, SessionHeader,
-    Situation, Source, Step, SummaryReply, ToolCallStart, Trigger, TrimPolicy, select_range,
+    BaseEngine, Block, CompactionEngine, Draft, Event, EventData, Extra, HarnessHeuristic, Kit, MediaPricing, Message,
+    Meter, MeterRules, Policy, Pricing, PruneBudget, PrunePlan, PrunePolicy, RequestHeader, RuleSet, Session,
+    SessionHeader, Situation, Source, Step, SummaryReply, ToolCallStart, Trigger, TrimPolicy, select_range,
 };
 use clap::Parser;
 use serde_json::json;
+
+/// Counts the heap, which costs every allocation two atomic additions.
+#[global_allocator]
+static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
 #[derive(Parser)]
 #[command(about = "Times the log, the meter and the engine on a synthetic conversation.")]
@@ -183,22 +187,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
     );
 
+    // The harness's heuristic and the same pass; first the plan alone, then landing it.
     let trim = TrimPolicy { threshold_chars: 200, head_chars: 64, tail_chars: 64, ..TrimPolicy::default() };
     let prune = PrunePolicy::trimming(trim);
-    let (prune_ms, pruned) = time(
+    let (plan_ms, plan) = time(runs, || (), |()| PrunePlan::new(&session, &mut warm, &prune, PruneBudget::default()));
+    let plan = plan?;
+    let synced = || {
+        let session = restored()?;
+        let mut meter = meter();
+        // The meter follows the session before the pass, as in a running host.
+        meter.sync(&session)?;
+        Ok::<_, Box<dyn std::error::Error>>((session, meter))
+    };
+    let (apply_ms, pruned) = time(
         runs,
-        || {
-            let session = restored();
-            let mut meter = meter();
-            if let Ok(session) = &session {
-                // The meter follows the session before the pass, as in a running host.
-                let _ = meter.sync(session);
-            }
-            (session, meter)
-        },
-        |(session, mut meter)| {
-            let mut session = session?;
-            let plan = PrunePlan::new(&session, &mut meter, &prune, PruneBudget::default())?;
+        || Ok::<_, Box<dyn std::error::Error>>((synced()?, plan.clone())),
+        |fresh| {
+            let ((mut session, mut meter), plan) = fresh?;
             let report = plan.apply(&mut session, 0).map_err(|(error, _)| error)?;
             meter.sync(&session)?;
             Ok::<_, Box<dyn std::error::Error>>(report.pruned.len())
@@ -221,7 +226,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let trigger = Trigger::Region { start: range.start, end: range.end };
             let step = engine.begin(&mut session, trigger, &Situation::new())?;
             let Step::Summarize(pending) = step else { return Err("no summary was wanted".into()) };
-            let reply = SummaryReply::text("bench", "canned", "canned checkpoint summary");
+            let reply = SummaryReply::text("bench", "canned", "## Current Work\ncanned checkpoint summary");
             let step = engine.resume(&mut session, pending, Ok(reply))?;
             let Step::Done(outcome) = step else { return Err("another summary was wanted".into()) };
             let folded = outcome
@@ -236,7 +241,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     session.write_jsonl(&mut file)?;
     let (load_jsonl_ms, loaded) = time(runs, || file.as_slice(), Session::read_jsonl);
     loaded?;
+    let heap_before = HEAP.current_usage();
+    let held = Session::read_jsonl(file.as_slice())?;
+    let heap_bytes = HEAP.current_usage().saturating_sub(heap_before);
+    drop(held);
+    let text = String::from_utf8(file)?;
+    let lines = || text.lines().skip(1);
+    let (typed_parse_ms, parsed) =
+        time(runs, || (), |()| lines().map(Event::from_json).collect::<Result<Vec<Event>, _>>().map(|e| e.len()));
+    parsed?;
+    let (value_parse_ms, parsed) = time(
+        runs,
+        || (),
+        |()| lines().map(serde_json::from_str::<serde_json::Value>).collect::<Result<Vec<_>, _>>().map(|v| v.len()),
+    );
+    parsed?;
 
+    #[allow(clippy::cast_precision_loss)]
+    let heap_per_text = heap_bytes as f64 / text.len() as f64;
     #[allow(clippy::cast_precision_loss)]
     let append_us_per_event = append_ms * 1e3 / session.events().len() as f64;
     let figures = json!({
@@ -251,13 +273,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "measure_after_append_us": measure_after_append_us,
         "select_us": select_ms * 1e3,
         "count_chars_ms": count_chars_ms,
-        "prune_ms": prune_ms,
+        "plan_ms": plan_ms,
+        "apply_ms": apply_ms,
         "pruned": pruned,
         "compact_ms": compact_ms,
         "folded": folded,
         "replay_ms": replay_ms,
         "load_jsonl_ms": load_jsonl_ms,
-        "jsonl_bytes": file.len(),
+        "typed_parse_ms": typed_parse_ms,
+        "value_parse_ms": value_parse_ms,
+        "heap_per_text": heap_per_text,
+        "jsonl_bytes": text.len(),
         "peak_rss_mb": peak_rss_mb(),
         "runs": runs,
     });

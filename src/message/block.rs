@@ -350,7 +350,9 @@ impl<'de> Deserialize<'de> for Content {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Content, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Content::Blocks)
+                let mut blocks = Vec::deserialize(SeqAccessDeserializer::new(seq))?;
+                blocks.shrink_to_fit();
+                Ok(Content::Blocks(blocks))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Content, A::Error> {

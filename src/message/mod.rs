@@ -28,7 +28,7 @@ record! {
     /// A message as the model sees it.
     pub struct Message {
         /// The content, in order.
-        required content: Vec<Block> = "content",
+        exact content: Vec<Block> = "content",
         /// Where the message comes from.
         required source: Source = "source",
         /// Who speaks.

@@ -88,7 +88,8 @@ impl<'de> Deserialize<'de> for Key<'de> {
 
 /// Declares a struct with `required`, `nullable` (must be present, may be null) and `optional` fields plus `extra`.
 ///
-/// A null in an optional field is kept as an unknown null, so that it is written back.
+/// An `exact` field is a required list without spare room: serde makes room for four blocks where nearly every message has one,
+/// and a log holds many messages. A null in an optional field is kept as an unknown null, so that it is written back.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -157,12 +158,19 @@ macro_rules! record {
         }
     };
     (@type required $ty:ty) => { $ty };
+    (@type exact $ty:ty) => { $ty };
     (@type nullable $ty:ty) => { Option<$ty> };
     (@type optional $ty:ty) => { Option<$ty> };
     (@slot required $ty:ty) => { $ty };
+    (@slot exact $ty:ty) => { $ty };
     (@slot nullable $ty:ty) => { Option<$ty> };
     (@slot optional $ty:ty) => { $ty };
     (@read required $map:ident $extra:ident $key:ident $field:ident $ty:ty) => { $field = Some($map.next_value()?) };
+    (@read exact $map:ident $extra:ident $key:ident $field:ident $ty:ty) => {{
+        let mut list = $map.next_value::<$ty>()?;
+        list.shrink_to_fit();
+        $field = Some(list);
+    }};
     (@read nullable $map:ident $extra:ident $key:ident $field:ident $ty:ty) => { $field = Some($map.next_value()?) };
     (@read optional $map:ident $extra:ident $key:ident $field:ident $ty:ty) => {
         match $map.next_value::<Option<$ty>>()? {
@@ -173,16 +181,21 @@ macro_rules! record {
     (@done required $field:ident $key:literal) => {
         $field.ok_or_else(|| serde::de::Error::missing_field($key))?
     };
+    (@done exact $field:ident $key:literal) => {
+        $field.ok_or_else(|| serde::de::Error::missing_field($key))?
+    };
     (@done nullable $field:ident $key:literal) => {
         $field.ok_or_else(|| serde::de::Error::missing_field($key))?
     };
     (@done optional $field:ident $key:literal) => { $field };
     (@write required $map:ident $self:ident $field:ident $key:literal) => { $map.serialize_entry($key, &$self.$field)? };
+    (@write exact $map:ident $self:ident $field:ident $key:literal) => { $map.serialize_entry($key, &$self.$field)? };
     (@write nullable $map:ident $self:ident $field:ident $key:literal) => { $map.serialize_entry($key, &$self.$field)? };
     (@write optional $map:ident $self:ident $field:ident $key:literal) => {
         if let Some(value) = &$self.$field { $map.serialize_entry($key, value)?; }
     };
     (@claims required $self:ident $field:ident) => { true };
+    (@claims exact $self:ident $field:ident) => { true };
     (@claims nullable $self:ident $field:ident) => { true };
     (@claims optional $self:ident $field:ident) => { $self.$field.is_some() };
 }

@@ -49,6 +49,7 @@ impl Session {
                 }
             }
         }
+        session.shrink_to_fit();
         Ok(Loaded { session, torn_line })
     }
 

@@ -393,6 +393,12 @@ impl Session {
         self.push_unsent(draft).map(|_| ())
     }
 
+    /// Gives spare memory back: a log that was loaded is long, and what comes after it is little.
+    fn shrink_to_fit(&mut self) {
+        self.events.shrink_to_fit();
+        self.surface.shrink_to_fit();
+    }
+
     /// Checks and applies a draft without telling the sink.
     fn push_unsent(&mut self, draft: Draft) -> Result<Option<Undo>, SessionError> {
         let seq = self.revision();

@@ -128,6 +128,12 @@ impl Surface {
         self.nodes.get(first..=last).unwrap_or_default()
     }
 
+    /// Gives spare memory back.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.nodes.shrink_to_fit();
+        self.positions.shrink_to_fit();
+    }
+
     /// Puts a node in its place. Everything has been checked.
     pub(super) fn place(&mut self, node: Node, op: SurfaceOp) -> Result<Undo, SessionError> {
         match op {
