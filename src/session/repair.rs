@@ -40,11 +40,11 @@ impl Session {
         let Some(open) = OpenTurn::find(self) else { return Vec::new() };
         let time = self.last_time();
         let mut drafts = Vec::new();
+        for (call, step) in &open.unanswered {
+            let seq = self.revision() + drafts.len() as Seq;
+            drafts.push(open.interrupted(call, *step, seq, texts).at(time));
+        }
         if let Some(step) = open.step {
-            for call in &open.unanswered {
-                let seq = self.revision() + drafts.len() as Seq;
-                drafts.push(open.interrupted(call, step, seq, texts).at(time));
-            }
             drafts.push(Draft::step_end(open.turn, step).at(time));
         }
         let reason = RawJson::from(json!({ "kind": "interrupted" }));
@@ -68,8 +68,8 @@ impl Session {
 struct OpenTurn<'a> {
     turn: u64,
     step: Option<u64>,
-    /// Calls of the open step without a result.
-    unanswered: Vec<&'a ToolCall>,
+    /// Calls of the newest step without a result, with the number of their step.
+    unanswered: Vec<(&'a ToolCall, u64)>,
     /// Seq of the event that recorded the start of a call, by the call's id.
     started: HashMap<&'a str, Seq>,
 }
@@ -86,14 +86,20 @@ impl<'a> OpenTurn<'a> {
                     open.unanswered.clear();
                     open.started.clear();
                 }
-                EventData::StepEnd(_) => open.step = None,
-                EventData::AssistantMessage(data) => open.unanswered.extend(data.message.tool_calls()),
+                EventData::StepEnd(_) => {
+                    open.step = None;
+                    open.unanswered.clear();
+                }
+                EventData::AssistantMessage(data) => {
+                    let step = open.step.unwrap_or(data.step);
+                    open.unanswered.extend(data.message.tool_calls().map(|call| (call, step)));
+                }
                 EventData::ToolCall(data) => {
                     open.started.insert(&data.call_id, event.seq);
                 }
                 EventData::ToolResult(data) => {
                     let answered = data.message.result().map(|result| result.tool_call_id.as_str());
-                    if let Some(at) = open.unanswered.iter().position(|call| Some(call.id.as_str()) == answered) {
+                    if let Some(at) = open.unanswered.iter().position(|(call, _)| Some(call.id.as_str()) == answered) {
                         open.unanswered.remove(at);
                     }
                 }

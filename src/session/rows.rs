@@ -169,14 +169,16 @@ pub(super) fn unpack(line: &str) -> Option<Result<Vec<Event>, serde_json::Error>
     struct Kind<'a> {
         #[serde(borrow)]
         r#type: std::borrow::Cow<'a, str>,
+        seq: Option<serde::de::IgnoredAny>,
     }
     // A row states its type first; looking at the beginning spares every other line a second parse.
     let head = line.get(..line.len().min(40)).unwrap_or(line);
     if !head.contains("-chunks\"") {
         return None;
     }
-    let kind = serde_json::from_str::<Kind<'_>>(line).ok()?.r#type;
-    if !matches!(&*kind, "text-chunks" | "reasoning-chunks" | "tool-call-chunks") {
+    let kind = serde_json::from_str::<Kind<'_>>(line).ok()?;
+    // An event has one seq and a row has many, so a host's event of the same type is none.
+    if !matches!(&*kind.r#type, "text-chunks" | "reasoning-chunks" | "tool-call-chunks") || kind.seq.is_some() {
         return None;
     }
     Some(serde_json::from_str::<Row>(line).and_then(|row| events_of(&row)))

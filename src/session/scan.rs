@@ -35,39 +35,49 @@ pub struct Dropped {
 /// writing. But where the end of a turn follows, the bad part had been committed, and leaving it out would lose it: then the bad
 /// line is an error that names it.
 pub fn scan_jsonl(text: &str) -> Result<Scan, SessionError> {
-    let Some((first, body)) = text.split_once('\n') else {
+    scan_bytes(text.as_bytes())
+}
+
+/// As [`scan_jsonl`], of bytes: a line that is no UTF-8 is a bad line like any other.
+pub(super) fn scan_bytes(bytes: &[u8]) -> Result<Scan, SessionError> {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let Some(first) = lines.next().and_then(|line| line.strip_suffix(b"\n")) else {
         return Err(SessionError::FileHeader { why: "it has no line end".into() });
     };
-    let header = read_header(first)?;
+    let text = std::str::from_utf8(first).map_err(|error| SessionError::FileHeader { why: error.to_string() })?;
     let mut scan = Scan {
-        header,
+        header: read_header(text)?,
         events: Vec::new(),
         committed_bytes: first.len() as u64 + 1,
-        total_bytes: text.len() as u64,
+        total_bytes: bytes.len() as u64,
         dropped: None,
     };
-    for (index, line) in body.split_inclusive('\n').enumerate() {
+    for (index, line) in lines.enumerate() {
         let number = index + 2;
-        let Some(content) = line.strip_suffix('\n') else {
+        let Some(content) = line.strip_suffix(b"\n") else {
             let dropped = Dropped { line: number, why: "it is cut off".into() };
             scan.dropped.get_or_insert(dropped);
             break;
         };
-        let read = read_line(content, scan.events.len() as u64);
+        let text = std::str::from_utf8(content);
         if let Some(dropped) = &scan.dropped {
-            if ends_turn(content) {
+            if text.is_ok_and(ends_turn) {
                 return Err(lost(dropped));
             }
             continue;
         }
+        let read = match text {
+            Ok(text) => read_line(text, scan.events.len() as u64).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
         match read {
             Ok(events) => {
                 scan.events.extend(events);
                 scan.committed_bytes += line.len() as u64;
             }
-            Err(error) => {
-                let dropped = Dropped { line: number, why: error.to_string() };
-                if ends_turn(content) {
+            Err(why) => {
+                let dropped = Dropped { line: number, why };
+                if text.is_ok_and(ends_turn) {
                     return Err(lost(&dropped));
                 }
                 scan.dropped = Some(dropped);

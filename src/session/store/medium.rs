@@ -1,7 +1,7 @@
 //! Where the bytes of a session go.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// Somewhere that bytes can be appended to, cut off and made durable. A file, or what a test puts in its place.
 pub trait Medium: Send {
@@ -23,6 +23,18 @@ impl FileMedium {
     /// A medium over a file that is open for writing.
     pub fn new(file: File) -> Self {
         Self(file)
+    }
+
+    pub(super) fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes).map(|_| bytes)
+    }
+}
+
+impl Drop for FileMedium {
+    fn drop(&mut self) {
+        // Closing would do, but for a process that is just being started: until it runs its program, it holds the file too.
+        let _ = self.0.unlock();
     }
 }
 

@@ -5,13 +5,14 @@ mod paths;
 mod sink;
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
 use super::event::EventData;
+use super::jsonl::read_header;
 use super::repair::RepairTexts;
-use super::scan::{Dropped, Scan, scan_jsonl};
+use super::scan::{Dropped, Scan, scan_bytes};
 use super::{Session, SessionHeader};
 
 pub use medium::{FileMedium, Medium};
@@ -153,7 +154,11 @@ impl JsonlStore {
     /// A new session. Nothing is written before its first event.
     pub fn create(&self, header: SessionHeader) -> Result<Session, StoreError> {
         let path = self.path(&header);
-        if path.exists() {
+        if let Err(error) = read_header(&header.to_json_line()) {
+            return Err(StoreError::Content { path, error });
+        }
+        // A file without a byte is what a writer leaves whose first batch was refused.
+        if path.metadata().is_ok_and(|file| file.len() > 0) {
             return Err(StoreError::Exists { path });
         }
         let mut session = Session::with_header(header);
@@ -167,30 +172,28 @@ impl JsonlStore {
         let path = self.root.join(paths::relative(cwd, id, self.compression));
         let io = |error| StoreError::Io { path: path.clone(), error };
         let content = |error| StoreError::Content { path: path.clone(), error };
-        let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(StoreError::NotFound { path }),
             Err(error) => return Err(io(error)),
         };
         lock(&file, id, &path)?;
-        let mut stored = Vec::new();
-        file.read_to_end(&mut stored).map_err(io)?;
+        let mut medium = FileMedium::new(file);
+        let stored = medium.read_all().map_err(io)?;
         let read = decode(&stored, self.compression).map_err(io)?;
-        let text = std::str::from_utf8(&read.bytes).unwrap_or_else(|error| {
-            // A torn tail may end inside a character; a line that is no UTF-8 ends what can be believed.
-            std::str::from_utf8(read.bytes.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default()
-        });
-        let mut scan = scan_jsonl(text).map_err(content)?;
-        drop_half_batch(&mut scan, text);
+        let mut scan = scan_bytes(&read.bytes).map_err(content)?;
+        drop_half_batch(&mut scan, &read.bytes);
         let mut report = OpenReport { dropped: scan.dropped, ..OpenReport::default() };
         let kept = usize::try_from(scan.committed_bytes).unwrap_or(usize::MAX);
         let tail = read.bytes.get(kept..).unwrap_or_default();
         report.dropped_bytes = tail.len() as u64 + read.undecoded;
         if report.dropped_bytes > 0 {
-            report.dropped.get_or_insert(Dropped { line: scan.events.len() + 2, why: "it is cut off".into() });
+            report.dropped.get_or_insert_with(|| {
+                let line = line_behind(read.bytes.get(..kept).unwrap_or_default());
+                Dropped { line, why: "it is cut off".into() }
+            });
             set_aside(&path, &stored, tail, self.compression).map_err(io)?;
         }
-        let mut medium = FileMedium::new(file);
         let committed = read.stored_length(kept, &mut medium, self.compression).map_err(io)?;
         let mut session = Session::from_events(scan.header, scan.events).map_err(content)?;
         session.set_sink(Box::new(JsonlSink::over(Box::new(medium), committed, self.packing, self.compression)));
@@ -201,15 +204,22 @@ impl JsonlStore {
 }
 
 /// A metering event at the end had a replacement behind it in the same batch; alone it says something that did not happen.
-fn drop_half_batch(scan: &mut Scan, text: &str) {
+fn drop_half_batch(scan: &mut Scan, bytes: &[u8]) {
     if !matches!(scan.events.last().map(|event| &event.data), Some(EventData::CompactionPrune(_))) {
         return;
     }
     scan.events.pop();
-    let believed = usize::try_from(scan.committed_bytes).ok().and_then(|end| text.get(..end)).unwrap_or(text);
-    let line_start = believed.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
+    let believed = usize::try_from(scan.committed_bytes).ok().and_then(|end| bytes.get(..end)).unwrap_or(bytes);
+    let before = believed.strip_suffix(b"\n").unwrap_or(believed);
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     scan.committed_bytes = line_start as u64;
-    scan.dropped = Some(Dropped { line: scan.events.len() + 2, why: "its batch is cut off".into() });
+    let line = line_behind(believed.get(..line_start).unwrap_or_default());
+    scan.dropped = Some(Dropped { line, why: "its batch is cut off".into() });
+}
+
+/// Number of the line that follows these, from 1.
+fn line_behind(lines: &[u8]) -> usize {
+    lines.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 fn lock(file: &File, id: &str, path: &Path) -> Result<(), StoreError> {
