@@ -97,6 +97,17 @@ fn drafts(nodes: u32) -> Vec<Draft> {
     drafts
 }
 
+/// Characters of the texts in some blocks.
+fn chars_of(blocks: &[Block]) -> usize {
+    blocks
+        .iter()
+        .map(|block| match block {
+            Block::ToolResult(result) => chars_of(&result.content),
+            block => block.as_text().map_or(0, |text| text.chars().count()),
+        })
+        .sum()
+}
+
 fn meter() -> Meter {
     Meter::new(Pricing::new(std::sync::Arc::new(HarnessHeuristic), MediaPricing::AsJson), MeterRules::HARNESS)
 }
@@ -175,17 +186,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     after_append.sort_by(f64::total_cmp);
     let measure_after_append_us = after_append.get(50).copied().unwrap_or_default();
 
-    let (count_chars_ms, _) = time(
-        runs,
-        || (),
-        |()| {
-            let texts = session.nodes().iter().flat_map(|node| &node.message.content).flat_map(|block| match block {
-                Block::ToolResult(result) => result.content.iter().filter_map(Block::as_text).collect::<Vec<_>>(),
-                block => block.as_text().into_iter().collect(),
-            });
-            texts.map(|text| text.chars().count()).sum::<usize>()
-        },
-    );
+    let (count_chars_ms, chars) =
+        time(runs, || (), |()| session.nodes().iter().map(|node| chars_of(&node.message.content)).sum::<usize>());
 
     // The harness's heuristic and the same pass; first the plan alone, then landing it.
     let trim = TrimPolicy { threshold_chars: 200, head_chars: 64, tail_chars: 64, ..TrimPolicy::default() };
@@ -272,6 +274,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "measure_warm_us": warm_ms * 1e3,
         "measure_after_append_us": measure_after_append_us,
         "select_us": select_ms * 1e3,
+        "chars": chars,
         "count_chars_ms": count_chars_ms,
         "plan_ms": plan_ms,
         "apply_ms": apply_ms,

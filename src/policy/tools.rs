@@ -1,9 +1,11 @@
 //! What tools are for and which argument names their target. A table, never a guess: an unknown tool is of class `other`.
 
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::message::ToolCall;
+use crate::message::record::Key;
 
 /// What a tool is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -145,7 +147,35 @@ impl ToolTable {
 impl ToolEntry {
     /// The target that a call names; none where its arguments name none or are no JSON object.
     pub fn target_of(&self, call: &ToolCall) -> Option<String> {
-        let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
-        self.target.iter().find_map(|key| arguments.get(key)?.as_str()).map(str::to_owned)
+        let mut arguments = serde_json::Deserializer::from_str(&call.arguments);
+        let target = arguments.deserialize_map(TargetVisitor(&self.target)).ok()?;
+        arguments.end().ok()?;
+        target
+    }
+}
+
+/// Reads the first of some fields that is a string, without building the others: a pass asks it of every call.
+struct TargetVisitor<'a>(&'a [String]);
+
+impl<'de> Visitor<'de> for TargetVisitor<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the arguments of a call")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut best: Option<(usize, String)> = None;
+        while let Some(Key(key)) = map.next_key()? {
+            let rank = self.0.iter().position(|wanted| *wanted == key);
+            match rank.filter(|rank| best.as_ref().is_none_or(|(best, _)| rank <= best)) {
+                Some(rank) => {
+                    let value: &RawValue = map.next_value()?;
+                    best = serde_json::from_str(value.get()).ok().map(|text| (rank, text)).or(best);
+                }
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(best.map(|(_, text)| text))
     }
 }

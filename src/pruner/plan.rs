@@ -1,8 +1,10 @@
 //! Planning a pass: what would be rewritten, why, and what stays for which reason.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use super::trim::{text_chars, trim_content};
+use hashbrown::{HashMap, HashSet};
+
+use super::trim::{text_chars, trim_content, trim_counted};
 use super::{CLEARED_MARKER, KeptBecause, PruneReason, Rewrite};
 use crate::message::{Block, ToolCall, ToolResult};
 use crate::meter::{Meter, MeterError, Pricing, total};
@@ -73,7 +75,7 @@ impl PrunePlan {
         let mut candidates = candidates(session, meter, policy, clears);
         if let Some(trim) = &policy.trim {
             for candidate in candidates.iter_mut().filter(|candidate| !candidate.is_cleared()) {
-                if let Some(trimmed) = trim_content(&candidate.result.content, trim) {
+                if let Some(trimmed) = trim_counted(&candidate.result.content, candidate.chars, trim) {
                     candidate.planned = Some((PruneReason::Trimmed, trimmed.blocks));
                 }
             }

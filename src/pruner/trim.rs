@@ -28,7 +28,11 @@ pub fn trim_content(blocks: &[Block], policy: &TrimPolicy) -> Option<Trimmed> {
     if bytes <= policy.threshold_chars {
         return None;
     }
-    let chars_before = text_chars(blocks);
+    trim_counted(blocks, text_chars(blocks), policy)
+}
+
+/// As [`trim_content`], for blocks whose characters are known.
+pub(super) fn trim_counted(blocks: &[Block], chars_before: usize, policy: &TrimPolicy) -> Option<Trimmed> {
     if chars_before <= policy.threshold_chars {
         return None;
     }
@@ -44,13 +48,14 @@ pub fn trim_content(blocks: &[Block], policy: &TrimPolicy) -> Option<Trimmed> {
             kept.push(block.clone());
             continue;
         };
-        let end = start + text.text.chars().count();
+        // The only block is as long as the whole; most results have one.
+        let end = if blocks.len() == 1 { chars_before } else { start + text.text.chars().count() };
         let head = removed.start.saturating_sub(start);
         let tail = removed.end.saturating_sub(start);
         let touched = end > removed.start && start < removed.end;
         let new = if touched {
             let marker = marker.take().unwrap_or_default();
-            format!("{}{marker}{}", before_char(&text.text, head), from_char(&text.text, tail))
+            [before_char(&text.text, head), marker, last_chars(&text.text, end.saturating_sub(start + tail))].concat()
         } else {
             text.text.clone()
         };
@@ -67,6 +72,8 @@ fn before_char(text: &str, index: usize) -> &str {
     text.char_indices().nth(index).map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
 }
 
-fn from_char(text: &str, index: usize) -> &str {
-    text.char_indices().nth(index).map_or("", |(at, _)| text.get(at..).unwrap_or_default())
+/// The last characters of a text, found from its end: the middle of a long one need not be walked through.
+fn last_chars(text: &str, count: usize) -> &str {
+    let Some(last) = count.checked_sub(1) else { return "" };
+    text.char_indices().rev().nth(last).map_or(text, |(at, _)| text.get(at..).unwrap_or_default())
 }
