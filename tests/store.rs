@@ -40,14 +40,14 @@ impl Folder {
     /// In memory where there is such a place: thousands of syncs would take a disk minutes.
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
-        Self::below(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() })
+        if memory.is_dir() { Self::below(memory) } else { Self::on_disk() }
     }
 
     fn on_disk() -> Self {
-        Self::below(std::env::temp_dir())
+        Self::below(&std::env::temp_dir())
     }
 
-    fn below(parent: PathBuf) -> Self {
+    fn below(parent: &Path) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("arya-store-{}-{number}", std::process::id()));
