@@ -1,6 +1,6 @@
 //! What a host's list has to change, and changing it whole or not at all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Entry, Key, unique};
@@ -38,6 +38,10 @@ pub enum EditError {
     /// An item is not in the list.
     #[error("the list holds no item {0:?}; sync the mirror with the list first")]
     NotInList(Key),
+    /// The list holds an item that was not there when the mirror last saw it, before one that was. At the end of the list such
+    /// items stay.
+    #[error("item {0:?} came into the list after the mirror last saw it; sync the mirror with the list first")]
+    NotSeen(Key),
     /// Two items have the same key.
     #[error("two items of the list have the key {0:?}")]
     AmbiguousKey(Key),
@@ -181,7 +185,8 @@ impl Edits {
         self.edits.is_empty()
     }
 
-    /// Changes a list, whole or not at all: everything is looked up before anything is touched.
+    /// Changes a list, whole or not at all: everything is looked up before anything is touched. Items that came in at its end since
+    /// the mirror last saw it stay there.
     ///
     /// `key` names an item, by its position or by what it holds; `make` makes the host's item of a checkpoint; `rewrite` puts
     /// another content into the result with the given call id.
@@ -200,9 +205,13 @@ impl Edits {
         let positions: HashMap<&Key, usize> = keys.iter().enumerate().map(|(at, key)| (key, at)).collect();
         let find = |key: &Key| positions.get(key).copied().ok_or_else(|| EditError::NotInList(key.clone()));
         let mut rewrites = Vec::new();
+        let mut seen: HashSet<&Key> = HashSet::new();
         for edit in &self.edits {
             match edit {
-                Edit::Hide(hidden) => hidden.iter().try_for_each(|key| find(key).map(|_| ()))?,
+                Edit::Hide(hidden) => {
+                    hidden.iter().try_for_each(|key| find(key).map(|_| ()))?;
+                    seen.extend(hidden);
+                }
                 Edit::Rewrite { key, call_id, content } => rewrites.push((find(key)?, call_id, content)),
                 Edit::Insert { before, .. } => before.iter().try_for_each(|key| find(key).map(|_| ()))?,
             }
@@ -211,10 +220,17 @@ impl Edits {
             .result
             .iter()
             .map(|slot| match slot {
-                Slot::Kept { key, .. } => find(key).map(Some),
+                Slot::Kept { key, .. } => {
+                    seen.insert(key);
+                    find(key).map(Some)
+                }
                 Slot::New { .. } => Ok(None),
             })
             .collect::<Result<_, _>>()?;
+        let end = keys.iter().rposition(|key| seen.contains(key)).map_or(0, |last| last + 1);
+        if let Some(key) = keys.iter().take(end).find(|key| !seen.contains(key)) {
+            return Err(EditError::NotSeen(key.clone()));
+        }
         let mut made: Vec<T> = Vec::new();
         for slot in &self.result {
             if let Slot::New { message, .. } = slot {
@@ -226,6 +242,7 @@ impl Edits {
                 rewrite(item, call_id, content);
             }
         }
+        let later = list.split_off(end);
         let mut old: Vec<Option<T>> = list.drain(..).map(Some).collect();
         let mut made = made.into_iter();
         for position in order {
@@ -235,6 +252,7 @@ impl Edits {
             };
             list.extend(item);
         }
+        list.extend(later);
         let mut applied = Applied { inserted: Vec::new(), entries: Vec::new() };
         for ((at, item), slot) in list.iter().enumerate().zip(&self.result) {
             let key = key(at, item);

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Block, Message, Role, Source, Usage};
 use crate::session::{Draft, Seq, Session, SessionError};
 
+use state::{attempt_draft, last_attempt};
+
 pub use edits::{Applied, Edit, EditError, Edits};
 pub use state::{CheckpointMark, MirrorState, StateError};
 
@@ -193,33 +195,40 @@ impl Mirror {
         check_ids(&items)?;
         let same = self.entries.iter().zip(&items).take_while(|(entry, item)| entry.matches(item)).count();
         let mut work = Work { dropped: Vec::new(), added: Vec::new() };
+        let mut marks: Vec<&CheckpointMark> = self.checkpoints.iter().collect();
         let followed = if same == self.entries.len() {
             let new = items.get(same..).unwrap_or_default();
-            work.append(session, &self.checkpoints, new, same)?;
+            marks.retain(|mark| !self.entries.iter().any(|entry| mark.is(entry)));
+            work.append(session, marks, new, same)?;
             match new.len() {
                 0 => Followed::Unchanged,
                 count => Followed::Appended { count },
             }
         } else {
             let mut anew = Session::with_header(session.header().clone());
-            if let Some(header) = session.request_header() {
-                let draft = Draft::request_header(header.clone());
+            let header = session.request_header().map(|header| Draft::request_header(header.clone()));
+            // What a breaker knows is of the engine and not of the list.
+            for draft in header.into_iter().chain(last_attempt(session).map(attempt_draft)) {
                 anew.append(draft).map_err(|error| MirrorError::Refused { at: 0, error })?;
             }
-            work.append(&mut anew, &self.checkpoints, &items, 0)?;
+            work.append(&mut anew, marks, &items, 0)?;
             session.take_over(anew);
             self.entries.clear();
             if same == items.len() { Followed::Rewound { kept: same } } else { Followed::Edited { at: same } }
         };
+        self.entries.extend(work.added);
         for (entry, item) in self.entries.iter_mut().zip(&items) {
-            let print = *entry.fingerprint.get_or_insert_with(|| fingerprint(&item.message));
-            if let Some(mark) = self.checkpoints.iter_mut().find(|mark| mark.is(entry)) {
-                mark.fingerprint = Some(print);
+            entry.fingerprint.get_or_insert_with(|| fingerprint(&item.message));
+        }
+        for mark in &mut self.checkpoints {
+            if let Some((entry, item)) = self.entries.iter().zip(&items).find(|(entry, _)| mark.is(entry)) {
+                mark.fingerprint = entry.fingerprint;
                 mark.key.clone_from(&item.key);
             }
+        }
+        for (entry, item) in self.entries.iter_mut().zip(&items) {
             entry.key.clone_from(&item.key);
         }
-        self.entries.extend(work.added);
         Ok(Synced { followed, dropped: work.dropped })
     }
 
@@ -267,17 +276,19 @@ impl Work {
     fn append(
         &mut self,
         session: &mut Session,
-        checkpoints: &[CheckpointMark],
+        mut marks: Vec<&CheckpointMark>,
         items: &[Item],
         offset: usize,
     ) -> Result<(), MirrorError> {
         let mut open = open_calls(session);
         let mut drafts = Vec::new();
-        for item in items {
+        let mut positions = Vec::new();
+        for (position, item) in (offset..).zip(items) {
             let print = fingerprint(&item.message);
             let mut message = item.message.clone();
-            if let Some(mark) = checkpoints.iter().find(|mark| mark.fits(&item.key, print)) {
-                message.source = mark.source();
+            // A checkpoint stands in a list once; what says the same beside it is somebody's text.
+            if let Some(at) = marks.iter().position(|mark| mark.fits(&item.key, print)) {
+                message.source = marks.remove(at).source();
             }
             for call in message.tool_calls() {
                 *open.entry(call.id.clone()).or_insert(0) += 1;
@@ -291,13 +302,17 @@ impl Work {
                 self.dropped.push(item.key.clone());
             } else {
                 drafts.push(draft_of(message, item.usage.clone()));
+                positions.push(position);
             }
             self.added.push(Entry { key: item.key.clone(), fingerprint: Some(print), seq });
         }
         if drafts.is_empty() {
             return Ok(());
         }
-        session.append_all(drafts).map(|_| ()).map_err(|error| MirrorError::Refused { at: offset, error })
+        session.append_or_name(drafts).map(|_| ()).map_err(|(index, error)| {
+            let at = positions.get(index).copied().unwrap_or(offset);
+            MirrorError::Refused { at, error }
+        })
     }
 }
 
@@ -377,6 +392,9 @@ impl Fingerprint {
     fn blocks(&mut self, blocks: &[Block]) {
         let mut after_text = false;
         for block in blocks {
+            if after_text && block.as_text().is_none() {
+                self.byte(0xFE);
+            }
             match block {
                 Block::Text(text) => {
                     self.bytes(if after_text { "\n" } else { "text:" });
@@ -393,6 +411,9 @@ impl Fingerprint {
                 Block::ToolResult(result) => {
                     self.take("result");
                     self.take(&result.tool_call_id);
+                    if result.is_error == Some(true) {
+                        self.take("error");
+                    }
                     self.blocks(&result.content);
                 }
                 other => self.take(&other.to_value().to_string()),

@@ -51,11 +51,14 @@ impl CheckpointMark {
         }
     }
 
-    /// Whether it is the checkpoint of an item that the mirror follows: by content, where that is known, else by key.
+    /// Whether it is the checkpoint of an item that the mirror follows, as [`fits`](Self::fits) says.
     pub(super) fn is(&self, entry: &Entry) -> bool {
-        match self.fingerprint {
-            Some(known) => entry.fingerprint == Some(known),
-            None => self.key == entry.key,
+        match (&self.key, &entry.key, self.fingerprint) {
+            (Key::Id(mine), Key::Id(theirs), known) => {
+                mine == theirs && known.is_none_or(|_| known == entry.fingerprint)
+            }
+            (.., Some(known)) => entry.fingerprint == Some(known),
+            (mine, theirs, None) => mine == theirs,
         }
     }
 
@@ -92,11 +95,7 @@ pub enum StateError {
 impl Mirror {
     /// What to store beside the list.
     pub fn state(&self, session: &Session) -> MirrorState {
-        let attempt = session.events().iter().rev().find_map(|event| match &event.data {
-            EventData::Other { kind, data } if &**kind == ATTEMPT => Some(data.to_value()),
-            _ => None,
-        });
-        MirrorState { version: VERSION, checkpoints: self.checkpoints.clone(), attempt }
+        MirrorState { version: VERSION, checkpoints: self.checkpoints.clone(), attempt: last_attempt(session) }
     }
 
     /// A mirror for a list that an earlier process left, with what it stored beside it. The session must be new.
@@ -105,10 +104,22 @@ impl Mirror {
             return Err(StateError::Version(state.version));
         }
         if let Some(attempt) = state.attempt {
-            let mut draft = Draft::new(EventData::Other { kind: ATTEMPT.into(), data: attempt.into() });
-            draft.ignorable = true;
-            session.append(draft)?;
+            session.append(attempt_draft(attempt))?;
         }
         Ok(Self { entries: Vec::new(), checkpoints: state.checkpoints })
     }
+}
+
+/// What a breaker noted of the last attempt.
+pub(super) fn last_attempt(session: &Session) -> Option<Value> {
+    session.events().iter().rev().find_map(|event| match &event.data {
+        EventData::Other { kind, data } if &**kind == ATTEMPT => Some(data.to_value()),
+        _ => None,
+    })
+}
+
+pub(super) fn attempt_draft(attempt: Value) -> Draft {
+    let mut draft = Draft::new(EventData::Other { kind: ATTEMPT.into(), data: attempt.into() });
+    draft.ignorable = true;
+    draft
 }

@@ -318,12 +318,17 @@ impl Session {
 
     /// Appends several events, all or none, and returns the seq of the first. The sink gets them in one call.
     pub fn append_all(&mut self, drafts: Vec<Draft>) -> Result<Seq, SessionError> {
+        self.append_or_name(drafts).map_err(|(_, error)| error)
+    }
+
+    /// As [`append_all`](Self::append_all); an error says which of them was refused.
+    pub(crate) fn append_or_name(&mut self, drafts: Vec<Draft>) -> Result<Seq, (usize, SessionError)> {
         let first = self.revision();
         let mut staged = Staged::new(self);
-        for draft in drafts {
-            staged.push(draft)?;
+        for (index, draft) in drafts.into_iter().enumerate() {
+            staged.push(draft).map_err(|error| (index, error))?;
         }
-        staged.commit()?;
+        staged.commit().map_err(|error| (0, error))?;
         Ok(first)
     }
 

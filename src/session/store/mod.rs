@@ -260,23 +260,42 @@ fn decode(stored: &[u8], compression: Compression) -> std::io::Result<Decoded> {
     }
 }
 
+/// Beginning of a Zstandard frame.
+#[cfg(feature = "zstd")]
+const FRAME_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
 #[cfg(feature = "zstd")]
 fn decode_frames(stored: &[u8]) -> Decoded {
     let mut decoded = Decoded { bytes: Vec::new(), undecoded: 0, frames: Vec::new() };
     let mut at = 0;
     while let Some(rest) = stored.get(at..).filter(|rest| !rest.is_empty()) {
-        let size =
-            zstd::zstd_safe::find_frame_compressed_size(rest).ok().filter(|size| *size > 0 && *size <= rest.len());
-        let frame = size.and_then(|size| Some((size, zstd::stream::decode_all(rest.get(..size)?).ok()?)));
-        let Some((size, bytes)) = frame else {
+        if let Some((size, bytes)) = first_frame(rest) {
+            at += size;
+            decoded.bytes.extend(bytes);
+        } else if let Some(next) =
+            (1..rest.len()).find(|next| rest.get(*next..).is_some_and(|r| first_frame(r).is_some()))
+        {
+            // Its writer went on behind it, so it is no torn tail: it stands as a line that cannot be read.
+            at += next;
+            decoded.bytes.extend(b"\0\n");
+        } else {
             decoded.undecoded = rest.len() as u64;
             break;
-        };
-        at += size;
-        decoded.bytes.extend(bytes);
+        }
         decoded.frames.push((at as u64, decoded.bytes.len()));
     }
     decoded
+}
+
+/// Size and content of the frame with which bytes begin.
+#[cfg(feature = "zstd")]
+fn first_frame(bytes: &[u8]) -> Option<(usize, Vec<u8>)> {
+    if !bytes.starts_with(&FRAME_MAGIC) {
+        return None;
+    }
+    let size = zstd::zstd_safe::find_frame_compressed_size(bytes).ok()?;
+    let content = zstd::stream::decode_all(bytes.get(..size)?).ok()?;
+    Some((size, content))
 }
 
 impl Decoded {
