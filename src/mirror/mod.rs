@@ -116,6 +116,13 @@ pub enum MirrorError {
         /// The id.
         id: String,
     },
+    /// The list no longer begins as the session does, and the session has a sink, which cannot follow: what it holds would not be
+    /// the conversation any more. Sync with a [fork](Session::fork) or a new session; this one is as it was.
+    #[error("item {at} is not what the session holds, and its sink cannot follow a list that was rewritten; sync with a fork")]
+    SinkCannotFollow {
+        /// Position of the first item that differs.
+        at: usize,
+    },
     /// A message is refused.
     #[error("item {at}: {error}")]
     Refused {
@@ -204,6 +211,8 @@ impl Mirror {
                 0 => Followed::Unchanged,
                 count => Followed::Appended { count },
             }
+        } else if session.has_sink() {
+            return Err(MirrorError::SinkCannotFollow { at: same });
         } else {
             let mut anew = Session::with_header(session.header().clone());
             let header = session.request_header().map(|header| Draft::request_header(header.clone()));
@@ -212,7 +221,7 @@ impl Mirror {
                 anew.append(draft).map_err(|error| MirrorError::Refused { at: 0, error })?;
             }
             work.append(&mut anew, marks, &items, 0)?;
-            session.take_over(anew);
+            *session = anew;
             self.entries.clear();
             if same == items.len() { Followed::Rewound { kept: same } } else { Followed::Edited { at: same } }
         };

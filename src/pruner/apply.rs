@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::plan::PrunePlan;
+use super::trim::text_chars;
 use super::{PruneReport, Pruned, Rewrite};
 use crate::message::{Block, Extra, Message, ToolResult};
 use crate::session::{
@@ -50,8 +51,11 @@ fn land(session: &mut Session, rewrite: &Rewrite, content: Vec<Block>, time: i64
     let Some(Event { data: EventData::ToolResult(old), .. }) = session.event(seq) else {
         return Err(SessionError::NotOnSurface { seq });
     };
-    let Some(message) = with_content(&old.message, content) else {
-        return Err(SessionError::NotOnSurface { seq });
+    let is_planned = old.message.result().is_some_and(|result| {
+        result.tool_call_id == rewrite.call_id && text_chars(&result.content) == rewrite.chars_before
+    });
+    let (true, Some(message)) = (is_planned, with_content(&old.message, content)) else {
+        return Err(SessionError::ResultRewrite { what: "the plan was made from another result" });
     };
     let result =
         ToolResultMessage { turn: old.turn, step: old.step, message: Arc::new(message), extra: old.extra.clone() };

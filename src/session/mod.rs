@@ -353,11 +353,8 @@ impl Session {
         Ok(child)
     }
 
-    /// Puts another session's conversation in the place of this one's; the sink stays and gets none of it.
-    pub(crate) fn take_over(&mut self, other: Self) {
-        let sink = self.sink.take();
-        *self = other;
-        self.sink = sink;
+    pub(crate) fn has_sink(&self) -> bool {
+        self.sink.is_some()
     }
 
     /// A number that no other session object of this process has.

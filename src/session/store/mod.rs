@@ -299,8 +299,8 @@ fn first_frame(bytes: &[u8]) -> Option<(usize, Vec<u8>)> {
 }
 
 impl Decoded {
-    /// Cuts the file after the believed bytes and says how long it then is. Where that is inside a frame, the believed rest of
-    /// the frame is written again as a frame of its own before anything is cut.
+    /// Cuts the file after the believed bytes and says how long it then is. Where that is inside a frame, the frame goes and its
+    /// believed part is written again as a frame of its own; the whole stands in the file that was set aside.
     fn stored_length(&self, kept: usize, medium: &mut dyn Medium, compression: Compression) -> std::io::Result<u64> {
         if compression == Compression::None {
             medium.truncate(kept as u64)?;

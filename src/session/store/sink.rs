@@ -126,7 +126,13 @@ pub(super) fn encode(bytes: &[u8], compression: Compression) -> io::Result<Vec<u
     match compression {
         Compression::None => Ok(bytes.to_vec()),
         #[cfg(feature = "zstd")]
-        Compression::Zstd => zstd::stream::encode_all(bytes, zstd::DEFAULT_COMPRESSION_LEVEL),
+        Compression::Zstd => {
+            let mut encoder = zstd::stream::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
+            // Without it a flipped bit that still decompresses would be believed.
+            encoder.include_checksum(true)?;
+            io::Write::write_all(&mut encoder, bytes)?;
+            encoder.finish()
+        }
         #[cfg(not(feature = "zstd"))]
         Compression::Zstd => {
             Err(io::Error::new(io::ErrorKind::Unsupported, "compressed sessions need the feature zstd"))
