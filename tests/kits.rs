@@ -211,12 +211,10 @@ fn no_prompt_names_an_agent_or_has_a_hole_in_it() {
     for kit in kits() {
         for text in [&kit.instruction, &kit.frame.opening, &kit.frame.closing] {
             let lower = text.to_lowercase();
+            // A tool's name would follow the last one at once; a sentence may end with the word.
+            let lower = lower.replace("tools. ", "tools ").replace("tools.\n", "tools\n");
             for forbidden in ["claude", "codex", "qwen", "openai", "anthropic", "${", "{{", "@tool", "tools."] {
-                // A sentence may end with the word.
-                let found = lower.match_indices(forbidden).any(|(at, _)| {
-                    forbidden != "tools." || lower[at + forbidden.len()..].starts_with(char::is_alphabetic)
-                });
-                assert!(!found, "{}: {forbidden} in {text}", kit.id);
+                assert!(!lower.contains(forbidden), "{}: {forbidden} in {text}", kit.id);
             }
         }
     }
