@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use arya_presets::*;
 use serde_json::json;
 
+use common::kits::{enveloped, inner_of, kept};
 use common::*;
 
 const ALL: &[&str] = &["base", "codex", "qwen", "claude"];
@@ -23,26 +24,8 @@ const CLAUDE: &[&str] = &["claude"];
 const FACT: &str =
     "The north gauge read 40 cm too high because its datum was old; the offset was set to 0 and checked.";
 
-/// A summary as the kit wants it, without its envelope.
-fn inner_of(kit: &Kit, fact: &str) -> String {
-    let parts: Vec<String> = match kit.id.as_str() {
-        "codex" => (1..=6).map(|number| format!("Gauge {number}. {fact}")).collect(),
-        "base" => kit.sections.iter().map(|title| format!("## {title}\n{fact}\n")).collect(),
-        "claude" => kit.sections.iter().zip(1..).map(|(title, number)| format!("{number}. {title}: {fact}")).collect(),
-        _ => kit.sections.iter().map(|tag| format!("<{tag}>\n{fact}\n</{tag}>")).collect(),
-    };
-    parts.join("\n").trim().to_owned()
-}
-
 fn inner(kit: &Kit) -> String {
     inner_of(kit, FACT)
-}
-
-fn enveloped(kit: &Kit, inner: &str) -> String {
-    match &kit.envelope {
-        Some(Envelope { tag, .. }) => format!("<{tag}>\n{inner}\n</{tag}>"),
-        None => inner.to_owned(),
-    }
 }
 
 /// A summary as the kit wants it.
@@ -52,14 +35,6 @@ fn whole(kit: &Kit) -> String {
 
 fn tag(kit: &Kit) -> &str {
     &kit.envelope.as_ref().unwrap().tag
-}
-
-/// What a checkpoint keeps of a summary, by what stands in its envelope.
-fn kept(kit: &Kit, inner: &str) -> String {
-    match &kit.envelope {
-        Some(Envelope { kept: false, .. }) | None => inner.to_owned(),
-        Some(_) => enveloped(kit, inner),
-    }
 }
 
 fn reply(text: impl Into<String>) -> SummaryReply {
