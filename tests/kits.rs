@@ -121,7 +121,7 @@ fn the_instruction_goes_into_the_last_message_where_two_of_the_user_may_not_foll
         let step = engine.begin(&mut session, Trigger::Region { start, end: last }, &window(200_000)).unwrap();
         let Step::Summarize(pending) = step else { panic!("{step:?}") };
         let (plain, merged) = (pending.request().warm().messages, pending.request().warm_merged().messages);
-        assert_eq!(merged.len() + 1, plain.len());
+        assert_eq!(merged.len() + 2, plain.len(), "rules and request, question and instruction");
         let blocks: Vec<_> = merged.last().unwrap().content.iter().filter_map(Block::as_text).collect();
         assert_eq!(blocks, ["And now?", kit.instruction.as_str()]);
     }
