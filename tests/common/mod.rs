@@ -1,5 +1,5 @@
-//! What the tests share: a generator of sessions and policies, summaries for each kit, a scripted summariser, a sink that can refuse or panic, and a
-//! reference reading of which cuts keep calls and results together.
+//! What the tests share: a generator of sessions and policies, summaries as each kit wants them, a scripted summariser, a sink
+//! that can refuse or panic, and a reference reading of which cuts keep calls and results together.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::indexing_slicing, reason = "a broken test may panic")]
