@@ -304,10 +304,10 @@ fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     if !name.get(..tag.len())?.eq_ignore_ascii_case(tag) {
         return None;
     }
-    let end = rest.find('>')?;
+    let end = rest.find(['<', '>'])?;
     // Attributes are tolerated, another tag that begins with the same letters is not.
     let separated = end == 0 || rest.starts_with(char::is_whitespace);
-    (separated && !rest.get(..end)?.contains('<')).then_some(start.len() + tag.len() + end + 1)
+    (separated && rest.get(end..)?.starts_with('>')).then_some(start.len() + tag.len() + end + 1)
 }
 
 /// The text without its scratchpads. One that is never closed ends where the envelope begins, else with the text.
@@ -323,12 +323,13 @@ fn without_analysis(text: &str, envelope: Option<&Envelope>) -> String {
         out.push_str(rest.get(..at).unwrap_or_default());
         let inside = rest.get(at + length..).unwrap_or_default();
         let close = find_tag(inside, TAG, true);
-        let opens_envelope = envelope.and_then(|envelope| find_tag(inside, &envelope.tag, false));
-        rest = match (close, opens_envelope) {
-            (Some((close, length)), _) => inside.get(close + length..).unwrap_or_default(),
-            (None, Some((open, _))) => inside.get(open..).unwrap_or_default(),
-            (None, None) => return out,
+        let Some((end, length)) = close.or_else(|| {
+            let (open, _) = find_tag(inside, &envelope?.tag, false)?;
+            Some((open, 0))
+        }) else {
+            return out;
         };
+        rest = inside.get(end + length..).unwrap_or_default();
     }
 }
 
