@@ -340,6 +340,12 @@ fn table() -> Vec<Row> {
         ),
         row("one section missing", BASE, |kit| reply(inner(kit).replace("Pending Jobs", "Another")), Same),
         row("titles alone", BASE, |kit| reply(inner_of(kit, "")), Text(|kit| inner_of(kit, ""))),
+        row(
+            "titles alone",
+            STRUCTURED,
+            |kit| reply(enveloped(kit, &inner_of(kit, ""))),
+            Text(|kit| kept(kit, &inner_of(kit, ""))),
+        ),
         row("a heading alone", CODEX, |_| reply("# Summary\n\n## Work"), Code("too-short")),
         row(
             "sections in another order",
@@ -651,6 +657,19 @@ fn every_refusal_says_in_words_what_was_wrong_with_the_answer() {
     ] {
         let fault = judged(&session, &kit, &answer).unwrap_err();
         assert!(fault.to_string().contains(part), "{fault}");
+    }
+}
+
+/// Would take minutes if the time grew with the square of the length.
+#[test]
+fn an_answer_of_one_tag_over_and_over_is_read_in_the_time_of_any_other() {
+    for kit in ALL.iter().filter_map(|id| Kit::builtin(id)) {
+        for part in ["<analysis></analysis>", "<analysis ", "<analysis>", "<summary ", "<summary>\n", "</summary ", "<"]
+        {
+            let text = part.replace("summary", kit.envelope.as_ref().map_or("summary", |envelope| &envelope.tag));
+            let read = read_answer(&kit, &[Block::text(text.repeat(100_000))], false);
+            assert!(read.is_err() || !kit.is_structured(), "{}: {part}", kit.id);
+        }
     }
 }
 
