@@ -1,6 +1,6 @@
 //! Reading a summariser's answer, and refusing what is no summary.
 
-use crate::kit::{Envelope, Kit};
+use crate::kit::{Envelope, Frame, Kit};
 use crate::message::Block;
 
 /// Why an answer is no summary.
@@ -120,18 +120,22 @@ pub fn read_answer(kit: &Kit, content: &[Block], cut_off: bool) -> Result<String
     }
     let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
     let text = texts.join("\n");
-    if text.trim().is_empty() {
+    if without_blanks(&text).is_empty() {
         let called = content.iter().any(|block| matches!(block, Block::ToolCall(_)));
         return Err(if called { AnswerFault::OnlyToolCalls } else { AnswerFault::Empty });
     }
     let text = without_analysis(&text, kit.envelope.as_ref());
-    let text = text.trim();
+    let text = without_frame(&kit.frame, without_blanks(&text));
     if text.is_empty() {
         return Err(AnswerFault::Empty);
     }
     let body = match &kit.envelope {
         Some(envelope) => match find_envelope(text, &envelope.tag) {
-            Some(inner) => structured(kit, envelope, inner)?,
+            Some(inner) => structured(kit, envelope, inner).or_else(|fault| {
+                // A text that quotes the envelope's tag inside a section looks like a second, poorer envelope.
+                let outer = find_outermost(text, &envelope.tag).map(|outer| structured(kit, envelope, outer));
+                outer.and_then(Result::ok).ok_or(fault)
+            })?,
             None => return Err(no_envelope(kit, text, &envelope.tag)),
         },
         None => text.to_owned(),
@@ -140,6 +144,17 @@ pub fn read_answer(kit: &Kit, content: &[Block], cut_off: bool) -> Result<String
         Some(fault) => Err(fault),
         None => Ok(body),
     }
+}
+
+/// The text without blanks, and characters that have no width, at its ends.
+fn without_blanks(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}'))
+}
+
+/// The text without the frame of a checkpoint, where a model repeats it around its answer: frames do not nest.
+fn without_frame<'a>(frame: &Frame, text: &'a str) -> &'a str {
+    let Some(inner) = text.strip_prefix(frame.opening.as_str()) else { return text };
+    without_blanks(inner.strip_suffix(frame.closing.as_str()).unwrap_or(inner))
 }
 
 fn holds_media(block: &Block) -> bool {
@@ -156,7 +171,7 @@ fn no_envelope(kit: &Kit, text: &str, tag: &str) -> AnswerFault {
 }
 
 fn structured(kit: &Kit, envelope: &Envelope, inner: &str) -> Result<String, AnswerFault> {
-    let inner = inner.trim();
+    let inner = without_end_tags(inner, &envelope.tag);
     if inner.is_empty() {
         return Err(AnswerFault::Empty);
     }
@@ -233,6 +248,35 @@ pub(crate) fn find_envelope<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     None
 }
 
+/// What stands in the last envelope that stands in no other, by the balance of its tags.
+fn find_outermost<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (mut depth, mut from, mut found) = (0usize, 0, None);
+    for (at, _) in text.match_indices('<') {
+        let rest = text.get(at..)?;
+        if let Some(length) = tag_length(rest, tag, false) {
+            from = if depth == 0 { at + length } else { from };
+            depth += 1;
+        } else if depth > 0 && tag_length(rest, tag, true).is_some() {
+            depth -= 1;
+            found = if depth == 0 { text.get(from..at) } else { found };
+        }
+    }
+    found
+}
+
+/// The text without end tags at its end, which envelopes around the innermost one leave there.
+fn without_end_tags<'a>(text: &'a str, tag: &str) -> &'a str {
+    let mut text = text.trim();
+    while let Some(at) = text.rfind("</") {
+        let (before, end) = text.split_at(at);
+        if tag_length(end, tag, true) != Some(end.len()) {
+            break;
+        }
+        text = before.trim_end();
+    }
+    text
+}
+
 /// Where the last end tag of a text begins.
 fn find_close(text: &str, tag: &str) -> Option<usize> {
     let mut found = None;
@@ -260,10 +304,10 @@ fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     if !name.get(..tag.len())?.eq_ignore_ascii_case(tag) {
         return None;
     }
-    let end = rest.find('>')?;
+    let end = rest.find(['<', '>'])?;
     // Attributes are tolerated, another tag that begins with the same letters is not.
     let separated = end == 0 || rest.starts_with(char::is_whitespace);
-    (separated && !rest.get(..end)?.contains('<')).then_some(start.len() + tag.len() + end + 1)
+    (separated && rest.get(end..)?.starts_with('>')).then_some(start.len() + tag.len() + end + 1)
 }
 
 /// The text without its scratchpads. One that is never closed ends where the envelope begins, else with the text.
@@ -279,12 +323,13 @@ fn without_analysis(text: &str, envelope: Option<&Envelope>) -> String {
         out.push_str(rest.get(..at).unwrap_or_default());
         let inside = rest.get(at + length..).unwrap_or_default();
         let close = find_tag(inside, TAG, true);
-        let opens_envelope = envelope.and_then(|envelope| find_tag(inside, &envelope.tag, false));
-        rest = match (close, opens_envelope) {
-            (Some((close, length)), _) => inside.get(close + length..).unwrap_or_default(),
-            (None, Some((open, _))) => inside.get(open..).unwrap_or_default(),
-            (None, None) => return out,
+        let Some((end, length)) = close.or_else(|| {
+            let (open, _) = find_tag(inside, &envelope?.tag, false)?;
+            Some((open, 0))
+        }) else {
+            return out;
         };
+        rest = inside.get(end + length..).unwrap_or_default();
     }
 }
 

@@ -16,12 +16,16 @@ const LEAST_FRAGMENT_CHARS: usize = 4;
 pub(crate) fn check_user_messages(kit: &Kit, body: &str, written: &[String], fits: impl Fn(&str) -> bool) -> String {
     let Some(title) = &kit.user_messages_section else { return body.to_owned() };
     let Some(section) = find_section(kit, body, title) else { return body.to_owned() };
+    // The section is told by its place: another one may have the same text.
+    let at = section.as_ptr().addr().saturating_sub(body.as_ptr().addr());
+    let (before, rest) = body.split_at_checked(at).unwrap_or((body, ""));
+    let after = rest.get(section.len()..).unwrap_or_default();
+    let whole = |section: &str| format!("{before}{section}{after}");
     let said: Vec<String> = written.iter().map(|text| normal(text)).collect();
     let checked: Vec<String> = section.split('\n').map(|line| checked(line, &said)).collect();
-    let marked = checked.join("\n");
+    let mut section = checked.join("\n");
     // Nothing that must fit is lost to marks: they are dropped before the section is.
-    let mut current = replaced(body, section, &marked);
-    let mut section = marked;
+    let mut current = whole(&section);
     if !fits(&current) {
         return body.to_owned();
     }
@@ -32,7 +36,7 @@ pub(crate) fn check_user_messages(kit: &Kit, body: &str, written: &[String], fit
         }
         let line = format!("- \"{}\"", cut_middle(text.trim(), ADDED_CHARS, " […] ").replace('\n', " "));
         let grown = format!("{}\n{line}\n", section.trim_end());
-        let candidate = replaced(&current, &section, &grown);
+        let candidate = whole(&grown);
         if !fits(&candidate) {
             break;
         }
@@ -40,16 +44,6 @@ pub(crate) fn check_user_messages(kit: &Kit, body: &str, written: &[String], fit
         section = grown;
     }
     current
-}
-
-fn replaced(body: &str, section: &str, new: &str) -> String {
-    match body.find(section) {
-        Some(at) => {
-            let (before, rest) = body.split_at(at);
-            format!("{before}{new}{}", rest.get(section.len()..).unwrap_or_default())
-        }
-        None => body.to_owned(),
-    }
 }
 
 /// Whether a message is listed: its beginning, as far as a writer who shortens would keep it.
@@ -177,6 +171,16 @@ mod tests {
             checked.contains("rm -rf everything [not found in the conversation]\n</all_user_messages>"),
             "{checked}"
         );
+    }
+
+    #[test]
+    fn the_section_is_told_by_its_place_and_not_by_its_text() {
+        let kit = Kit::qwen();
+        let body = "<state_snapshot>\n<errors_and_fixes>\nNone\n</errors_and_fixes>\n<all_user_messages>\nNone\n\
+                    </all_user_messages>\n</state_snapshot>";
+        let checked = check_user_messages(&kit, body, &["Go on".into()], |_| true);
+        assert!(checked.contains("<errors_and_fixes>\nNone\n</errors_and_fixes>"), "{checked}");
+        assert!(checked.contains("<all_user_messages>\nNone\n- \"Go on\"\n</all_user_messages>"), "{checked}");
     }
 
     #[test]

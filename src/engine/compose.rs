@@ -52,7 +52,7 @@ impl BaseEngine {
         }
         let written = written_in(session, &span.seqs);
         parts.pin = self.pin(session, attempt, span, &written);
-        parts.written = written.iter().map(|(_, message)| message.text()).collect();
+        parts.written = written.iter().map(|(_, message)| mask_secrets(&message.text()).text).collect();
         self.add_extras(&mut parts, span, messages, &written);
         loop {
             // Each extra is dropped before the summary is, and before the target is missed; the last one first.
@@ -197,7 +197,7 @@ impl BaseEngine {
         };
         if let Some(wish) = &attempt.instructions {
             instruction.push_str("\n\nThe user asks of this checkpoint, in their own words:\n");
-            instruction.push_str(wish.trim());
+            instruction.push_str(&mask_secrets(wish.trim()).text);
         }
         let routed = situation.route_in(session);
         let route: Option<Route> = match &routed {

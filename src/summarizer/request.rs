@@ -118,21 +118,22 @@ impl SummaryRequest {
         request
     }
 
-    /// As [`warm`](Self::warm), for APIs that refuse two user messages in a row: where the conversation's last message is one,
-    /// the instruction becomes a further block of it.
+    /// As [`warm`](Self::warm), for APIs that refuse two user messages in a row: neighbours become blocks of one message, in which
+    /// tool results come first.
     pub fn warm_merged(&self) -> WarmRequest {
-        let mut request = self.warm_prefix();
-        match request.messages.last_mut() {
-            Some(last) if last.role == Role::User => {
-                let mut merged = (**last).clone();
-                merged.content.push(Block::text(&*self.instruction));
-                *last = Arc::new(merged);
-            }
-            _ => {
-                let instruction = Message::injected("summary-instruction", "compaction", &*self.instruction);
-                request.messages.push(Arc::new(instruction));
+        let mut request = self.warm();
+        let mut merged: Vec<Arc<Message>> = Vec::with_capacity(request.messages.len());
+        for message in request.messages {
+            match merged.last_mut() {
+                Some(last) if last.role == Role::User && message.role == Role::User => {
+                    let content = &mut Arc::make_mut(last).content;
+                    content.extend(message.content.iter().cloned());
+                    content.sort_by_key(|block| !matches!(block, Block::ToolResult(_)));
+                }
+                _ => merged.push(message),
             }
         }
+        request.messages = merged;
         request
     }
 
@@ -178,14 +179,38 @@ fn fence_for(text: &str) -> String {
     "~".repeat((longest + 1).max(8))
 }
 
+/// Lines that say who speaks or where something ends.
+const LABELS: &[&str] = &[
+    "[user]",
+    "[assistant]",
+    "[tool]",
+    "[injected text]",
+    "[earlier checkpoint]",
+    "[end of the earlier checkpoint]",
+    "[summary of what came before, to be merged into yours]",
+    "[end of that summary]",
+];
+
+/// Writes what somebody said. A line of it that looks like a label gets a backslash, so that nobody speaks as somebody else.
+fn push_said(out: &mut String, said: &str) {
+    for line in said.split_inclusive('\n') {
+        if LABELS.contains(&line.trim()) {
+            out.push('\\');
+        }
+        out.push_str(line);
+    }
+}
+
 fn render(out: &mut String, message: &Message) {
+    let mut said = String::new();
     if let Some(checkpoint) = Checkpoint::parse(message) {
-        out.push_str("[earlier checkpoint]\n");
-        out.push_str(&checkpoint.body);
+        said.push_str(&checkpoint.body);
         for section in &checkpoint.sections {
             // Writing to a string cannot fail.
-            let _ = write!(out, "\n\n{}\n{}", section.title, section.text);
+            let _ = write!(said, "\n\n{}\n{}", section.title, section.text);
         }
+        out.push_str("[earlier checkpoint]\n");
+        push_said(out, &said);
         out.push_str("\n[end of the earlier checkpoint]\n\n");
         return;
     }
@@ -196,7 +221,8 @@ fn render(out: &mut String, message: &Message) {
         (_, Role::User) => "tool",
     };
     let _ = writeln!(out, "[{speaker}]");
-    render_blocks(out, &message.content);
+    render_blocks(&mut said, &message.content);
+    push_said(out, &said);
     out.push('\n');
 }
 

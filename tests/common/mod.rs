@@ -1,10 +1,11 @@
-//! What the tests share: a generator of sessions and policies, a scripted summariser, a sink that can refuse or panic, and a
-//! reference reading of which cuts keep calls and results together.
+//! What the tests share: a generator of sessions and policies, summaries as each kit wants them, a scripted summariser, a sink
+//! that can refuse or panic, and a reference reading of which cuts keep calls and results together.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::indexing_slicing, reason = "a broken test may panic")]
 
 pub(crate) mod generate;
+pub(crate) mod kits;
 pub(crate) mod reference;
 pub(crate) mod sink;
 pub(crate) mod summarizer;
