@@ -365,6 +365,31 @@ fn a_list_that_the_sink_refuses_can_be_taken_again() {
 }
 
 #[test]
+fn a_session_with_a_sink_is_not_made_anew_under_it_and_a_fork_takes_the_list() {
+    for names in NAMES {
+        let tape = Tape::default();
+        let mut host = Host::new(names);
+        host.session.set_sink(tape.sink());
+        (0..2).for_each(|_| host.turn(40));
+        host.sync();
+        let before = replayed(&host.session);
+        let rows = host.list.clone();
+        host.list.truncate(5);
+        let items: Vec<Item> = host.list.iter().enumerate().map(item).collect();
+        let error = host.mirror.sync(&mut host.session, items).unwrap_err();
+        assert!(matches!(error, MirrorError::SinkCannotFollow { at: 5 }), "{error}");
+        assert_eq!(host.session, before);
+        let (kept, shown) = (host.list.clone(), host.session.messages().count());
+        host.list = rows;
+        assert_eq!((host.sync(), shown), (Followed::Unchanged, host.list.len()));
+        host.list = kept;
+        host.session = host.session.fork(SessionHeader::new("fork", 0), host.session.revision()).unwrap();
+        assert_eq!(host.sync(), Followed::Rewound { kept: 5 });
+        assert_eq!(host.is_in_step(), Ok(()));
+    }
+}
+
+#[test]
 fn results_that_answer_nothing_are_left_out_and_reported_once() {
     let mut host = Host::with_turns(Names::Ids, 1, 40);
     host.push(Said::Result("nobody".into(), "late".into()));

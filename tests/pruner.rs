@@ -711,6 +711,24 @@ fn a_plan_is_refused_where_its_result_is_no_longer_on_the_surface() {
 }
 
 #[test]
+fn a_plan_lands_only_on_the_results_that_it_was_made_from() {
+    let with = |id: &str, chars: usize| {
+        let mut session = session();
+        step_with_ids(&mut session, &[(id, "bash", "ls", &"x".repeat(chars))]);
+        assistant(&mut session, "Done.", &[]);
+        session
+    };
+    let plan = plan(&with("a", 900), &only_old(0, 0), none());
+    for mut other in [with("b", 900), with("a", 901)] {
+        let before = replayed(&other);
+        let (error, report) = plan.clone().apply(&mut other, 0).unwrap_err();
+        assert_eq!((error.code(), report), ("result-rewrite", PruneReport::default()));
+        assert_eq!(other, before);
+    }
+    assert_eq!(plan.apply(&mut with("a", 900), 0).unwrap().pruned.len(), 1, "the same conversation, loaded again");
+}
+
+#[test]
 fn times_of_rewrites_never_run_backwards() {
     let mut session = session();
     step(&mut session, &[("bash", "ls", &words(50))]);

@@ -118,7 +118,9 @@ pub enum MirrorError {
     },
     /// The list no longer begins as the session does, and the session has a sink, which cannot follow: what it holds would not be
     /// the conversation any more. Sync with a [fork](Session::fork) or a new session; this one is as it was.
-    #[error("item {at} is not what the session holds, and its sink cannot follow a list that was rewritten; sync with a fork")]
+    #[error(
+        "item {at} is not what the session holds, and its sink cannot follow a list that was rewritten; sync with a fork"
+    )]
     SinkCannotFollow {
         /// Position of the first item that differs.
         at: usize,
