@@ -11,7 +11,7 @@ use crate::checkpoint::{
     escape_end_tag, has_any_section, mask_secrets, read_answer,
 };
 use crate::kit::Truncation;
-use crate::message::{Block, Extra, Message, Role, Source};
+use crate::message::{Block, Extra, Message, Role, Source, Usage};
 use crate::meter::total;
 use crate::session::{Route, Seq, Session};
 use crate::summarizer::{ExtractiveSummarizer, SummaryReply, SummaryRequest};
@@ -292,10 +292,10 @@ impl BaseEngine {
             return Ok(());
         }
         let request = &pending.request;
-        let sent_tokens = total(request.messages().iter().map(|message| self.meter.pricing().message(message)));
-        if let Some(usage) = &reply.usage {
-            let reported_tokens = usage.input_side_tokens();
-            if reported_tokens > 0 && reported_tokens < sent_tokens / GROUNDED_PART {
+        let reported_tokens = reply.usage.as_ref().map_or(0, Usage::input_side_tokens);
+        if reported_tokens > 0 {
+            let sent_tokens = total(request.messages().iter().map(|message| self.meter.pricing().message(message)));
+            if reported_tokens < sent_tokens / GROUNDED_PART {
                 return Err(AnswerFault::NotGrounded { reported_tokens, sent_tokens });
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use hashbrown::hash_map::Entry;
 use hashbrown::{HashMap, HashSet};
 
 use super::trim::{text_chars, trim_content, trim_counted};
@@ -96,7 +97,8 @@ impl PrunePlan {
     }
 
     fn of(pricing: &Pricing, candidates: Vec<Candidate<'_>>) -> Self {
-        let mut plan = Self::default();
+        let rewritten = candidates.iter().filter(|candidate| candidate.planned.is_some()).count();
+        let mut plan = Self { rewrites: Vec::with_capacity(rewritten), ..Self::default() };
         for candidate in candidates {
             let is_read = candidate.class == ToolClass::Read;
             let Some((reason, content)) = candidate.planned else {
@@ -148,10 +150,27 @@ fn priced(pricing: &Pricing, price: u64, old: &[Block], new: &[Block]) -> u64 {
     price.saturating_add(sum(new)).saturating_sub(sum(old))
 }
 
+/// The calls of a step that share an id, nearly always one.
+struct SameId<'a> {
+    first: &'a ToolCall,
+    later: VecDeque<&'a ToolCall>,
+}
+
+impl<'a> SameId<'a> {
+    /// The call that the next result answers; the last one answers for all that follow.
+    fn next(&mut self) -> &'a ToolCall {
+        let call = self.first;
+        if let Some(later) = self.later.pop_front() {
+            self.first = later;
+        }
+        call
+    }
+}
+
 fn candidates<'a>(session: &'a Session, meter: &Meter, policy: &PrunePolicy, with_calls: bool) -> Vec<Candidate<'a>> {
     let nodes = session.nodes();
     let newest_step = nodes.iter().rposition(Node::is_assistant).unwrap_or(nodes.len());
-    let mut calls: HashMap<&str, VecDeque<&ToolCall>> = HashMap::new();
+    let mut calls: HashMap<&str, SameId<'_>> = HashMap::new();
     let mut after_assistant = false;
     let mut entries: HashMap<&str, Option<&crate::policy::ToolEntry>> = HashMap::new();
     let threshold = policy.trim.as_ref().map_or(usize::MAX, |trim| trim.threshold_chars);
@@ -162,14 +181,18 @@ fn candidates<'a>(session: &'a Session, meter: &Meter, policy: &PrunePolicy, wit
             if !after_assistant {
                 node.message.tool_calls().for_each(|call| drop(calls.remove(call.id.as_str())));
             }
-            node.message.tool_calls().for_each(|call| calls.entry(&call.id).or_default().push_back(call));
+            for call in node.message.tool_calls() {
+                match calls.entry(&call.id) {
+                    Entry::Occupied(mut same) => same.get_mut().later.push_back(call),
+                    Entry::Vacant(free) => drop(free.insert(SameId { first: call, later: VecDeque::new() })),
+                }
+            }
             after_assistant = true;
             continue;
         }
         after_assistant = false;
         let Some(result) = node.message.result().filter(|_| node.kind == NodeKind::ToolResult) else { continue };
-        let same_id = calls.get_mut(result.tool_call_id.as_str());
-        let call = same_id.and_then(|calls| if calls.len() > 1 { calls.pop_front() } else { calls.front().copied() });
+        let call = calls.get_mut(result.tool_call_id.as_str()).map(SameId::next);
         let bytes: usize = result.content.iter().filter_map(Block::as_text).map(str::len).sum();
         let newest = position > newest_step;
         // Without clearing, only results over the budget and those of the newest step matter.
