@@ -82,6 +82,57 @@ impl std::fmt::Debug for Hosted {
 
 /// Runs a compaction and locks engine and session only at its beginning and after each answer, so that the host can append while
 /// a summary is being written.
+///
+/// A host on tokio that keeps a list of its own and goes on talking:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use arya_presets::{
+///     AsyncSummarizer, BaseEngine, BoxFuture, Hosted, Item, Message, Mirror, Session, Situation, SummarizerError, SummaryReply,
+///     SummaryRequest, Trigger, WindowOrigin, compact_shared,
+/// };
+///
+/// struct Model;
+///
+/// impl AsyncSummarizer for Model {
+///     fn summarize<'a>(&'a self, _: &'a SummaryRequest) -> BoxFuture<'a, Result<SummaryReply, SummarizerError>> {
+///         Box::pin(async {
+///             tokio::task::yield_now().await; // Here the model writes.
+///             Ok(SummaryReply::text("provider", "model", "## Current Work\nThe gauges were discussed."))
+///         })
+///     }
+/// }
+///
+/// fn item((at, text): (usize, &String)) -> Item {
+///     Item::new(at, Message::user(format!("m{at}"), text))
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let words = "what the harbour master said about the gauges ".repeat(12);
+/// let mut list: Vec<String> = (0..40).map(|number| format!("{number}: {words}")).collect();
+/// let (mut mirror, mut session) = (Mirror::new(), Session::new("chat"));
+/// mirror.sync(&mut session, list.iter().enumerate().map(item))?;
+/// let hosted = Arc::new(Mutex::new(Hosted { engine: Box::new(BaseEngine::standard()?), session }));
+///
+/// let situation = Situation::new().window(4_000, WindowOrigin::Host);
+/// let folding = tokio::spawn(compact_shared(hosted.clone(), Trigger::Pressure, situation, Arc::new(Model)));
+/// tokio::task::yield_now().await;
+/// // The summary is being written; the conversation goes on.
+/// list.push("And one more thing.".into());
+/// mirror.sync(&mut hosted.lock().unwrap().session, list.iter().enumerate().map(item))?;
+/// folding.await??;
+///
+/// let hosted = hosted.lock().unwrap();
+/// let edits = mirror.edits(&hosted.session);
+/// let applied = edits.apply(&mut list, |at, _| at.into(), |checkpoint| checkpoint.text(), |_, _, _| {})?;
+/// mirror.confirm(applied);
+/// assert!(list.len() < 40 && list[0].contains("The gauges were discussed."));
+/// assert_eq!(list.last().unwrap(), "And one more thing.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })
+/// # }
+/// ```
 pub fn compact_shared(
     hosted: Arc<Mutex<Hosted>>,
     trigger: Trigger,

@@ -180,6 +180,31 @@ struct Entry {
 /// assert_eq!(synced.followed, arya_presets::Followed::Unchanged);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A list whose ids are partly missing: what has an id is named by it, the rest by its position. A rewind is followed.
+///
+/// ```
+/// use arya_presets::{Followed, Item, Key, Message, Mirror, Session};
+///
+/// struct Row { id: Option<&'static str>, text: &'static str }
+/// let key = |at: usize, row: &Row| row.id.map_or(Key::At(at), Key::from);
+/// let item = |(at, row): (usize, &Row)| Item::new(key(at, row), Message::user(format!("m{at}"), row.text));
+///
+/// let mut rows = vec![
+///     Row { id: Some("first"), text: "The parser refuses every frame." },
+///     Row { id: None, text: "It began with the firmware 4.2.0." },
+///     Row { id: Some("third"), text: "Forget it, I was wrong." },
+/// ];
+/// let (mut mirror, mut session) = (Mirror::new(), Session::new("chat"));
+/// mirror.sync(&mut session, rows.iter().enumerate().map(item))?;
+/// rows.pop();
+/// let synced = mirror.sync(&mut session, rows.iter().enumerate().map(item))?;
+/// assert_eq!(synced.followed, Followed::Rewound { kept: 2 });
+/// assert_eq!(session.messages().count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A list that grows while a summary is written is shown at [`compact_shared`](crate::compact_shared).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Mirror {
     entries: Vec<Entry>,
