@@ -8,6 +8,7 @@ mod event;
 mod header;
 mod jsonl;
 mod pairing;
+mod records;
 mod repair;
 mod rows;
 mod scan;
@@ -22,13 +23,13 @@ use std::sync::{Arc, Weak};
 use crate::message::Message;
 
 pub use error::{SessionError, SinkError};
-pub use event::{
-    AssistantChunk, AssistantMessage, CompactionEnd, CompactionPrune, CompactionStart, CompactionSummary, Draft,
-    EndSeed, Event, EventData, NodeRange, RawJson, RequestHeaderEvent, Seq, StepMark, SurfaceOp, ToolCallStart,
-    ToolResultMessage, TurnEnd, TurnStart,
-};
+pub use event::{Draft, Event, EventData, RawJson, Seq, SurfaceOp};
 pub use header::{RequestConfig, RequestContext, RequestHeader, Route, SessionHeader};
 pub use jsonl::Loaded;
+pub use records::{
+    AssistantChunk, AssistantMessage, CompactionEnd, CompactionPrune, CompactionStart, CompactionSummary, EndSeed,
+    NodeRange, RequestHeaderEvent, StepMark, ToolCallStart, ToolResultMessage, TurnEnd, TurnStart,
+};
 pub use repair::RepairTexts;
 pub use scan::{Dropped, Scan, scan_jsonl};
 pub use sink::EventSink;

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::Session;
 use super::error::SessionError;
-use super::event::{Draft, EventData, RawJson, Seq, ToolResultMessage, TurnEnd};
+use super::event::{Draft, EventData, RawJson, Seq};
+use super::records::{ToolResultMessage, TurnEnd};
 use crate::message::{Block, Extra, Message, Role, Source, ToolCall, ToolResult};
 
 /// What the model is told of calls that a crash interrupted.

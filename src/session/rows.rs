@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::event::{AssistantChunk, Event, EventData, RawJson, Seq};
+use super::event::{Event, EventData, RawJson, Seq};
+use super::records::AssistantChunk;
 use crate::message::Extra;
 
 /// Runs shorter than this are written event by event.
