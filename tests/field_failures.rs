@@ -472,6 +472,24 @@ fn o31_a_switch_to_a_smaller_window_is_checked_against_the_new_window() {
 }
 
 #[test]
+fn o32_a_large_input_that_is_about_to_be_sent_makes_compaction_due_before_it_is_in_the_log() {
+    let mut session = conversation(10, 800);
+    answered(&mut session, "done", usage(9_000, 0, 0, 20));
+    let paste = Message::user("paste", words(8_000));
+    for unsent in [Unsent::Tokens(8_000), Unsent::Message(Box::new(paste))] {
+        let situation = window(20_000).unsent(unsent);
+        let measurement = measured(&session, &situation);
+        assert_eq!(measurement.total_tokens, 9_020 + measurement.unsent_tokens);
+        assert!((8_000..8_020).contains(&measurement.unsent_tokens), "{measurement:?}");
+        assert_eq!(measured(&session, &window(20_000)).total_tokens, 9_020, "it is counted where it is stated");
+        let step = standard().begin(&mut session, Trigger::Pressure, &situation).unwrap();
+        let Step::Summarize(pending) = step else { panic!("{step:?}") };
+        standard().abandon(&mut session, pending, Abandon::Dropped).unwrap();
+    }
+    assert_eq!(run(&mut standard(), &mut session, Trigger::Pressure, 20_000).unwrap().code(), "unneeded");
+}
+
+#[test]
 fn o34_full_to_the_brim_is_due_however_little_pruning_frees() {
     // 98 % full; what can be pruned is a small share.
     let mut session = conversation(30, 400);
