@@ -3,6 +3,7 @@
 //! Owns reading, cutting and framing. Touches no session.
 
 mod cut;
+mod foreign;
 mod mask;
 mod read;
 mod user_messages;
@@ -46,6 +47,8 @@ pub struct Checkpoint {
     pub sections: Vec<Section>,
     /// Seq of the message of the person that is pinned in it.
     pub pinned: Option<Seq>,
+    /// Whether its first words alone say that it is a checkpoint; see [`guess`](Self::guess).
+    pub guessed: bool,
 }
 
 /// Key under which a checkpoint's source names its kit.
@@ -61,6 +64,7 @@ impl Checkpoint {
             body: escape_end_tag(body, &kit.frame.tag),
             sections: Vec::new(),
             pinned: None,
+            guessed: false,
         }
     }
 
@@ -113,6 +117,7 @@ impl Checkpoint {
             body: body.to_owned(),
             sections,
             pinned: extra.get(PINNED_KEY).and_then(serde_json::Value::as_u64),
+            guessed: false,
         })
     }
 }
