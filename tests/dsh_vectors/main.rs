@@ -16,6 +16,7 @@ mod store_ops;
 mod vector;
 mod world;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 fn manifest_dir() -> &'static Path {
@@ -26,10 +27,16 @@ fn copied_vectors() -> PathBuf {
     manifest_dir().join("tests/data/vectors")
 }
 
+/// Says it also where the tests pass: what is printed in the usual way is then swallowed.
+fn say(line: std::fmt::Arguments<'_>) {
+    // A closed standard output is no reason to fail.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
 fn check(folder: &Path) -> Result<(), String> {
     let rules = deviation::Rules::read(&copied_vectors().join("deviations.json"))?;
     let report = runner::run(folder, &rules)?;
-    println!("{}\n{report}", folder.display());
+    say(format_args!("{}\n{report}", folder.display()));
     if report.is_clean() { Ok(()) } else { Err("vectors failed; see above".into()) }
 }
 
@@ -45,6 +52,6 @@ fn all_vectors_hold() -> Result<(), String> {
     if folder.is_dir() {
         return check(&folder);
     }
-    eprintln!("{} is absent: only the copied vectors were run", folder.display());
+    say(format_args!("{} is absent: only the copied vectors were run", folder.display()));
     Ok(())
 }

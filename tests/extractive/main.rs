@@ -5,6 +5,7 @@
 
 mod corpus;
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use arya_presets::{Block, Checkpoint, ExtractiveSummarizer, Kit, Message};
@@ -108,7 +109,9 @@ fn more_demands_are_kept_than_by_the_best_known_and_nothing_stale() {
         for (percent, best_kept, best_settled) in BEST_KNOWN {
             for (name, seeds) in [("tuned", TUNED), ("aside", ASIDE)] {
                 let score = score(seeds, percent, summary);
-                println!(
+                // Told where the test passes too.
+                let _ = writeln!(
+                    std::io::stdout().lock(),
                     "{way}, {percent} %, {name}: kept {:.1} % (best known {best_kept} %), settled {:.1} % (best known \
                      {best_settled} %), stale {} of {}",
                     score.kept_percent(),
