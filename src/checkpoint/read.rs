@@ -357,10 +357,16 @@ fn telling_fault(kit: &Kit, text: &str) -> Option<AnswerFault> {
     if begins_with_any(&lower, REFUSALS) {
         return Some(AnswerFault::Refusal { beginning: beginning() });
     }
-    if begins_with_any(&lower, ERROR_BEGINNINGS) || ERROR_PARTS.iter().any(|part| lower.contains(part)) {
+    if is_error_text(text) {
         return Some(AnswerFault::ErrorText { beginning: beginning() });
     }
     None
+}
+
+/// Whether a text reads as the error of a provider.
+pub(crate) fn is_error_text(text: &str) -> bool {
+    let lower = text.trim().to_lowercase().replace('’', "'");
+    begins_with_any(&lower, ERROR_BEGINNINGS) || ERROR_PARTS.iter().any(|part| lower.contains(part))
 }
 
 fn begins_with_any(text: &str, beginnings: &[&str]) -> bool {

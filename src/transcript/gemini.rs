@@ -1,0 +1,414 @@
+//! Gemini's `contents`, which Qwen Code keeps in its chat files, too.
+
+use serde_json::{Map, Value, json};
+
+use super::assembly::{Assembly, Item, MADE_ID, opaque, result_message};
+use super::outline::{
+    Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
+    media_or_marker, merge_neighbours, usable_name,
+};
+use super::parts::{
+    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, read_tools,
+    reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
+};
+use super::provenance::user_items;
+use super::report::{Change, ExportReport, Repair};
+use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, TextBlock, ToolCall, ToolResult, Usage};
+use crate::session::{Seq, Session};
+
+pub(super) const API: &str = "gemini";
+
+/// Key under which a text says that it is the JSON of a whole response, not its `output`.
+const WHOLE_RESPONSE: &str = "wholeResponse";
+
+/// What the parts of one content hold.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// Texts, media, thoughts and calls, in order.
+    pub(super) content: Vec<Block>,
+    /// Responses of functions, each as a message of its own.
+    pub(super) results: Vec<Message>,
+}
+
+/// Reads one content.
+pub(super) fn read_content(assembly: &mut Assembly, place: u64, time: Option<i64>, value: Value) {
+    let Value::Object(mut map) = value else {
+        assembly.report.unreadable(place, "a content must be an object with parts");
+        return;
+    };
+    let role = take_text(&mut map, "role").unwrap_or_else(|| "user".into());
+    let parts = read_parts(assembly, place, map.shift_remove("parts"));
+    match role.as_str() {
+        "user" | "function" | "tool" => push_user(assembly, place, time, None, parts),
+        "model" | "assistant" => {
+            if parts.content.is_empty() {
+                assembly.report.skip("model without parts", place);
+                return;
+            }
+            let message = Message::new("", Role::Assistant, assembly.model_source(), parts.content);
+            assembly.push(Item::new(place, message).at(time));
+        }
+        other => {
+            assembly.report.unreadable(place, format_args!("role {other:?} is none of Gemini's"));
+            return;
+        }
+    }
+    assembly.report.map(&role, place);
+}
+
+/// Adds the responses of functions, then what the user's side said.
+pub(super) fn push_user(assembly: &mut Assembly, place: u64, time: Option<i64>, key: Option<&str>, parts: Parts) {
+    for result in parts.results {
+        assembly.push(Item::new(place, result).at(time).keyed(key));
+    }
+    assembly.live.extend(user_items(place, time, key, parts.content));
+}
+
+/// Reads the parts of a content; a string is one text.
+pub(super) fn read_parts(assembly: &mut Assembly, place: u64, parts: Option<Value>) -> Parts {
+    let mut read = Parts::default();
+    let list = match parts {
+        Some(Value::Array(parts)) => parts,
+        Some(Value::String(text)) if !text.is_empty() => vec![json!({ "text": text })],
+        Some(part @ Value::Object(_)) => vec![part],
+        _ => Vec::new(),
+    };
+    for part in list {
+        let Value::Object(mut map) = part else {
+            if let Value::String(text) = part {
+                read.content.push(Block::text(text));
+            }
+            continue;
+        };
+        if let Some(mut call) = take_map(&mut map, "functionCall") {
+            let block = read_call(assembly, place, &mut call, map);
+            read.content.push(block);
+        } else if let Some(response) = take_map(&mut map, "functionResponse") {
+            let result = read_response(assembly, &read.results, response, map);
+            read.results.push(result);
+        } else {
+            read.content.push(read_part(map));
+        }
+    }
+    read
+}
+
+fn read_part(mut map: Map<String, Value>) -> Block {
+    if let Some(text) = take_text(&mut map, "text") {
+        let is_thought = map.get("thought") == Some(&Value::Bool(true));
+        return if is_thought { reasoning_block(text, API, map) } else { text_block(text, API, map) };
+    }
+    if let Some(mut inline) = take_map(&mut map, "inlineData") {
+        let media_type = take_text(&mut inline, "mimeType");
+        if let Some(data) = take_text(&mut inline, "data") {
+            return media_of_data(media_type, data, extra_of(API, inline));
+        }
+        map.insert("inlineData".into(), Value::Object(inline));
+    }
+    if let Some(mut file) = take_map(&mut map, "fileData") {
+        let media_type = take_text(&mut file, "mimeType");
+        if let Some(url) = take_text(&mut file, "fileUri") {
+            return media_of_url(url, media_type, MediaKind::Document, extra_of(API, file));
+        }
+        map.insert("fileData".into(), Value::Object(file));
+    }
+    opaque(API, Value::Object(map))
+}
+
+fn read_call(assembly: &mut Assembly, place: u64, call: &mut Map<String, Value>, rest: Map<String, Value>) -> Block {
+    let mut extra = extra_of(API, rest);
+    let id = match take_text(call, "id").filter(|id| !id.is_empty()) {
+        Some(id) => id,
+        None => {
+            assembly.report.repair(Repair::CallIdMade, place);
+            extra.insert(MADE_ID, true.into());
+            assembly.make_call_id()
+        }
+    };
+    let name = take_text(call, "name").unwrap_or_default();
+    let arguments = match call.shift_remove("args") {
+        Some(Value::String(text)) => text,
+        Some(Value::Null) | None => "{}".into(),
+        Some(args) => args.to_string(),
+    };
+    Block::ToolCall(ToolCall { id, name, arguments, extra })
+}
+
+fn read_response(
+    assembly: &Assembly,
+    before: &[Message],
+    mut response: Map<String, Value>,
+    rest: Map<String, Value>,
+) -> Message {
+    let name = take_text(&mut response, "name").unwrap_or_default();
+    let id = take_text(&mut response, "id").filter(|id| !id.is_empty());
+    let id = id.unwrap_or_else(|| open_call_of(assembly, before, &name).unwrap_or_default());
+    let (mut content, is_error) = match response.shift_remove("response") {
+        Some(Value::Object(map)) => read_response_value(map),
+        Some(Value::String(text)) => (vec![Block::text(text)], None),
+        Some(Value::Null) | None => (Vec::new(), None),
+        Some(other) => (vec![Block::text(other.to_string())], None),
+    };
+    for part in take_list(&mut response, "parts").unwrap_or_default() {
+        if let Value::Object(map) = part {
+            content.push(read_part(map));
+        }
+    }
+    result_message(&id, content, is_error, extra_of(API, rest))
+}
+
+/// The text of a response that has nothing but an `output` or an `error`; of any other the JSON.
+fn read_response_value(mut map: Map<String, Value>) -> (Vec<Block>, Option<bool>) {
+    if map.is_empty() {
+        return (Vec::new(), None);
+    }
+    if map.len() == 1 {
+        if let Some(text) = take_text(&mut map, "output") {
+            return (vec![Block::text(text)], None);
+        }
+        if let Some(text) = take_text(&mut map, "error") {
+            return (vec![Block::text(text)], Some(true));
+        }
+    }
+    let is_error = map.get("error").is_some_and(|error| !error.is_null()).then_some(true);
+    let whole = Map::from_iter([(WHOLE_RESPONSE.to_owned(), true.into())]);
+    (vec![text_block(Value::Object(map).to_string(), API, whole)], is_error)
+}
+
+/// The first call of the newest answer that has this name, an id that was made here, and no response yet.
+fn open_call_of(assembly: &Assembly, before: &[Message], name: &str) -> Option<String> {
+    let at = assembly.live.iter().rposition(Item::is_assistant)?;
+    let later = assembly.live.get(at + 1..).unwrap_or_default().iter().map(|item| &item.message).chain(before);
+    let answered: Vec<&str> =
+        later.filter_map(Message::result).map(|result| result.tool_call_id.as_str()).collect();
+    let mut calls = assembly.live.get(at)?.message.tool_calls();
+    calls
+        .find(|call| {
+            call.extra.get(MADE_ID).is_some() && call.name == name && !answered.contains(&call.id.as_str())
+        })
+        .map(|call| call.id.clone())
+}
+
+/// Usage of one call. `thoughts_apart` tells whether a tool counts thoughts beside the candidates or among them.
+pub(super) fn read_usage(usage: &Map<String, Value>, thoughts_apart: bool) -> Option<Usage> {
+    let number = |key: &str| usage.get(key).and_then(Value::as_u64);
+    let prompt = number("promptTokenCount")?;
+    let cached = number("cachedContentTokenCount").unwrap_or(0);
+    let thoughts = number("thoughtsTokenCount").filter(|tokens| *tokens > 0);
+    let apart = thoughts.filter(|_| thoughts_apart).unwrap_or(0);
+    Some(Usage {
+        input_tokens: prompt.saturating_sub(cached),
+        output_tokens: number("candidatesTokenCount").unwrap_or(0).saturating_add(apart),
+        cache_read_tokens: Some(cached).filter(|tokens| *tokens > 0),
+        cache_write_tokens: None,
+        reasoning_tokens: thoughts,
+        extra: Extra::default(),
+    })
+}
+
+/// The contents of a document: a bare list, or a request with its system instruction and tools.
+pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
+    let mut list = Vec::new();
+    match value {
+        Value::Array(items) => list = items,
+        Value::Object(mut map) => {
+            list = take_list(&mut map, "contents").unwrap_or_default();
+            let system =
+                take_map(&mut map, "systemInstruction").or_else(|| take_map(&mut map, "system_instruction"));
+            if let Some(mut system) = system {
+                let parts = read_parts(assembly, 0, system.shift_remove("parts"));
+                let texts: Vec<&str> = parts.content.iter().filter_map(Block::as_text).collect();
+                assembly.system = Some(texts.join("\n\n"));
+            }
+            assembly.tools = read_tools(take_list(&mut map, "tools").unwrap_or_default());
+            let model = take_text(&mut map, "model");
+            assembly.note_model(Some("google"), model.as_deref());
+        }
+        _ => {}
+    }
+    assembly.report.records += list.len() as u64;
+    for (index, content) in list.into_iter().enumerate() {
+        read_content(assembly, index as u64 + 1, None, content);
+    }
+}
+
+pub(super) const IDS: IdRules = IdRules { longest: 256, plain: false, unique: false };
+
+/// Writes the conversation as `{"systemInstruction", "contents": […]}`, with its tools where it has some.
+pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
+    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let mut value = Map::new();
+    if let Some(system) = outline.system {
+        value.insert("systemInstruction".into(), json!({ "parts": [{ "text": system }] }));
+    }
+    value.insert("contents".into(), Value::Array(write_contents(&outline.parts, exporter)));
+    if let Some(tools) = write_tools(outline.tools, ToolSpelling::Gemini) {
+        value.insert("tools".into(), tools);
+    }
+    Value::Object(value)
+}
+
+pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) -> Vec<Value> {
+    let report = &mut exporter.report;
+    let mut contents: Vec<(Seq, &'static str, Vec<Value>)> = Vec::new();
+    for part in parts {
+        let written = write_parts(part, report);
+        if written.is_empty() {
+            continue;
+        }
+        contents.push((part.seq, if part.is_answer { "model" } else { "user" }, written));
+        if !part.calls.is_empty() {
+            let mut responses = Vec::with_capacity(part.calls.len());
+            for call in &part.calls {
+                let own_id = call.call.extra.get(MADE_ID).is_none();
+                let name = usable_name(&call.call.name, 64, part.seq, report);
+                responses.push(write_response(&name, own_id.then_some(&*call.id), call.result, call.seq, report));
+            }
+            contents.push((part.seq, "user", responses));
+        }
+    }
+    if contents.first().is_none_or(|(_, role, _)| *role != "user") {
+        report.note(Change::UserTurnAdded, 0);
+        contents.insert(0, (0, "user", vec![json!({ "text": USER_TURN })]));
+    }
+    // Responses stand in a turn of their own, so only the model's turns are merged.
+    merge_neighbours(contents, |role| role == "model", report)
+        .into_iter()
+        .map(|(_, role, parts)| json!({ "role": role, "parts": parts }))
+        .collect()
+}
+
+fn write_parts(part: &Part<'_>, report: &mut ExportReport) -> Vec<Value> {
+    let seq = part.seq;
+    let mut written = Vec::new();
+    let mut calls = part.calls.iter();
+    for block in &part.message.content {
+        if let Block::ToolCall(call) = block {
+            let Some(answered) = calls.next() else { continue };
+            let mut inner = Map::new();
+            if call.extra.get(MADE_ID).is_none() {
+                inner.insert("id".into(), answered.id.as_str().into());
+            }
+            inner.insert("name".into(), usable_name(&call.name, 64, seq, report).into());
+            inner.insert("args".into(), Value::Object(arguments_object(call, seq, report)));
+            let mut map = Map::from_iter([("functionCall".to_owned(), Value::Object(inner))]);
+            restore_fields(&mut map, &call.extra, API);
+            written.push(Value::Object(map));
+            continue;
+        }
+        let is_checkpoint = part.message.source.is_checkpoint();
+        for content in contents(std::slice::from_ref(block), API, seq, is_checkpoint, report) {
+            match content {
+                Content::Text(text) => written.push(write_text(text)),
+                Content::Reasoning(text) if fields_for(&text.extra, API).is_some() => {
+                    if text.text.is_empty() {
+                        report.note(Change::ReasoningDropped, seq);
+                    } else {
+                        written.push(write_text(text));
+                    }
+                }
+                Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
+                Content::Media(media) => written.push(write_media(media, seq, report)),
+                Content::Own(item) => written.push(item.clone()),
+            }
+        }
+    }
+    written
+}
+
+fn write_text(text: &TextBlock) -> Value {
+    let mut map = Map::from_iter([("text".to_owned(), text.text.as_str().into())]);
+    restore_fields(&mut map, &text.extra, API);
+    Value::Object(map)
+}
+
+fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value {
+    let takes = |reference: &MediaRef<'_>| match reference {
+        MediaRef::Data { .. } => true,
+        MediaRef::Url { media_type, .. } => media_type.is_some(),
+    };
+    match media_or_marker(media, takes, seq, report) {
+        Ok(MediaRef::Data { media_type, data }) => {
+            let mut inline = Map::from_iter([
+                ("mimeType".to_owned(), media_type.into()),
+                ("data".to_owned(), data.into()),
+            ]);
+            inline.extend(media_fields(media, API).cloned().unwrap_or_default());
+            json!({ "inlineData": inline })
+        }
+        Ok(MediaRef::Url { url, media_type }) => {
+            let mut file = Map::from_iter([
+                ("mimeType".to_owned(), media_type.unwrap_or_default().into()),
+                ("fileUri".to_owned(), url.into()),
+            ]);
+            file.extend(media_fields(media, API).cloned().unwrap_or_default());
+            json!({ "fileData": file })
+        }
+        Err(marker) => json!({ "text": marker }),
+    }
+}
+
+fn write_response(
+    name: &str,
+    id: Option<&str>,
+    result: Option<&ToolResult>,
+    seq: Seq,
+    report: &mut ExportReport,
+) -> Value {
+    let mut inner = Map::new();
+    if let Some(id) = id {
+        inner.insert("id".into(), id.into());
+    }
+    inner.insert("name".into(), name.into());
+    let Some(result) = result else {
+        inner.insert("response".into(), json!({ "error": NO_RESULT }));
+        return json!({ "functionResponse": inner });
+    };
+    let mut texts: Vec<&str> = Vec::new();
+    let mut whole = None;
+    let mut media = Vec::new();
+    for content in contents(&result.content, API, seq, false, report) {
+        match content {
+            Content::Text(text) => {
+                let is_whole = fields_for(&text.extra, API).is_some_and(|own| own.contains_key(WHOLE_RESPONSE));
+                if is_whole && whole.is_none() {
+                    whole = serde_json::from_str::<Map<String, Value>>(&text.text).ok();
+                    if whole.is_some() {
+                        continue;
+                    }
+                }
+                texts.push(&text.text);
+            }
+            Content::Media(block) => media.push(write_media(block, seq, report)),
+            Content::Own(item) => media.push(item.clone()),
+            Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
+        }
+    }
+    if texts.len() > 1 {
+        report.note(Change::NeighboursMerged, seq);
+    }
+    let text = texts.join("\n");
+    let response = match whole {
+        Some(mut map) => {
+            if !text.is_empty() {
+                map.insert("output".into(), text.into());
+            }
+            map
+        }
+        None if text.is_empty() && media.is_empty() => {
+            report.note(Change::EmptyContentMarked, seq);
+            Map::from_iter([("output".to_owned(), NO_CONTENT.into())])
+        }
+        None => {
+            let key = if result.is_error == Some(true) { "error" } else { "output" };
+            Map::from_iter([(key.to_owned(), text.into())])
+        }
+    };
+    inner.insert("response".into(), Value::Object(response));
+    if !media.is_empty() {
+        inner.insert("parts".into(), Value::Array(media));
+    }
+    let mut map = Map::from_iter([("functionResponse".to_owned(), Value::Object(inner))]);
+    restore_fields(&mut map, &result.extra, API);
+    Value::Object(map)
+}
