@@ -12,6 +12,7 @@ mod policy;
 mod pruner;
 mod session;
 mod summarizer;
+pub mod transcript;
 
 pub use breaker::*;
 pub use checkpoint::*;
