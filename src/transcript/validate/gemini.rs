@@ -234,7 +234,8 @@ fn check_object(rule: Rule, value: Option<&Value>, name: &str, at: &str, finding
 /// Name and id of a call or a response.
 fn check_signed<'v>(data: &'v Value, field: &str, at: &str, findings: &mut Findings<'_>) -> Signed<'v> {
     let name = text_field(data, "name").unwrap_or_default();
-    if !is_function_name(name) {
+    // A response is held to the name of its call.
+    if field == "functionCall" && !is_function_name(name) {
         findings.add(
             Rule::GeminiFunctionName,
             at,

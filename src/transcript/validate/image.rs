@@ -97,3 +97,38 @@ fn decoded(base64: &str) -> impl Iterator<Item = u8> {
     })
     .take(MOST_HEAD_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::pixels;
+
+    #[test]
+    fn the_size_is_read_from_the_head_of_each_format() {
+        let heads = [
+            ("png", "iVBORw0KGgoAAAANSUhEUgAAASwAAADICAYAAAAAAAAA"),
+            ("gif", "R0lGODlhLAHIAPcAAA=="),
+            (
+                "jpeg, behind two segments and a fill byte",
+                "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAD//8IAEQgA\
+                 yAEsAwAAAAAAAAAAAA==",
+            ),
+            ("webp, lossy", "UklGRiQAAABXRUJQVlA4IBgAAAAwAQCdASosAcgANCU="),
+            ("webp, lossless", "UklGRiQAAABXRUJQVlA4TBgAAAAvK8ExAAAAAAAAAAAA"),
+            ("webp, extended", "UklGRiQAAABXRUJQVlA4WAoAAAAQAAAAKwEAxwAAAAAAAA=="),
+        ];
+        for (format, base64) in heads {
+            assert_eq!(pixels(base64), Some((300, 200)), "{format}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_no_image_has_no_size() {
+        let whole = "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAAA";
+        for end in 0..=whole.len() {
+            assert_eq!(pixels(&whole[..end]), None, "{end} characters of a JPEG");
+        }
+        for text in ["", "=", "iVBORw0KGgo=", "UklGRiQAAABXRUJQ", "a text — no base64", "/9j/wgAA", "/9j/2gAA"] {
+            assert_eq!(pixels(text), None, "{text}");
+        }
+    }
+}
