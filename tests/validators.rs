@@ -289,6 +289,23 @@ fn thinking_of_a_turn_is_all_there_or_gone() {
 }
 
 #[test]
+fn blank_text_before_what_must_come_first_is_one_refusal() {
+    let blank = json!({"type": "text", "text": "\n\n"});
+    let messages = json!([
+        {"role": "user", "content": "Read it."},
+        {"role": "assistant", "content": [blank, {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+            {"type": "tool_use", "id": "a", "name": "read", "input": {}}]},
+        {"role": "user", "content": [blank, {"type": "tool_result", "tool_use_id": "a"}]},
+    ]);
+    let found = validate(Target::Anthropic, &messages);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!(rules(&found), BTreeSet::from([Rule::AnthropicBlankText]));
+    // Where blank text is taken, it is in the way.
+    let found = validate_with(Target::Anthropic, &messages, &Profile::default().without(Rule::AnthropicBlankText));
+    assert_eq!(rules(&found), BTreeSet::from([Rule::AnthropicThinkingFirst, Rule::AnthropicResultNotFirst]));
+}
+
+#[test]
 fn sides_of_images_are_held_shorter_where_there_are_many() {
     // The head of a PNG of 2,001 × 8 pixels.
     let source =

@@ -375,9 +375,13 @@ impl<'v> Checker<'v, '_, '_> {
             self.result(block, at);
             return;
         }
-        self.plain_block(kind, place, at);
+        let text = if kind == "text" { text_field(block, "text") } else { None };
+        // Blank text that is refused anyhow is not in the way of what must come first.
+        if !(text.is_some_and(is_blank) && self.findings.holds(Rule::AnthropicBlankText)) {
+            self.plain_block(kind, place, at);
+        }
         match kind {
-            "text" => match text_field(block, "text") {
+            "text" => match text {
                 Some(text) => check_text(text, at, self.findings),
                 None => self.misshapen(at, "`text`", block.get("text"), "a string"),
             },

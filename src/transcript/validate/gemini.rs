@@ -96,7 +96,7 @@ fn check_system(value: &Value, findings: &mut Findings<'_>) {
             Some("") => findings.add(Rule::GeminiEmptyText, at, "the text of a part is empty; leave the part out"),
             Some(_) => {}
             None => {
-                findings.add(Rule::GeminiShape, at, format!("a part of `{key}` must be an object with a text `text`"))
+                findings.add(Rule::GeminiShape, at, format!("a part of `{key}` must be an object with a text `text`"));
             }
         }
     }
