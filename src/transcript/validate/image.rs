@@ -109,8 +109,7 @@ mod tests {
             ("gif", "R0lGODlhLAHIAPcAAA=="),
             (
                 "jpeg, behind two segments and a fill byte",
-                "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAD//8IAEQgA\
-                 yAEsAwAAAAAAAAAAAA==",
+                "/9j/4AAQSkZJRgABAQAAAQABAAD/2wATAAAAAAAAAAAAAAAAAAAAAAD//8IAEQgAyAEsAwAAAAAAAAAAAA==",
             ),
             ("webp, lossy", "UklGRiQAAABXRUJQVlA4IBgAAAAwAQCdASosAcgANCU="),
             ("webp, lossless", "UklGRiQAAABXRUJQVlA4TBgAAAAvK8ExAAAAAAAAAAAA"),

@@ -9,6 +9,7 @@ mod gemini;
 mod image;
 mod pairing;
 mod responses;
+mod thinking;
 
 use std::fmt;
 
