@@ -14,8 +14,8 @@ use crate::session::Seq;
 
 pub use cut::{cut_at_sentence, cut_middle};
 pub use mask::{Masked, mask_secrets};
-pub(crate) use read::{has_any_section, is_error_text};
 pub use read::{AnswerFault, read_answer};
+pub(crate) use read::{has_any_section, is_error_text};
 pub(crate) use user_messages::check_user_messages;
 
 /// A part of a checkpoint beside its body, in a text block of its own.

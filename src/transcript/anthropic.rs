@@ -240,9 +240,8 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
         }
         messages.push((part.seq, "assistant", content));
         if !part.calls.is_empty() {
-            let results = part.calls.iter().map(|call| {
-                write_result(&call.id, call.result, call.seq, &mut exporter.report)
-            });
+            let results =
+                part.calls.iter().map(|call| write_result(&call.id, call.result, call.seq, &mut exporter.report));
             messages.push((part.seq, "user", results.collect()));
         }
     }
@@ -281,37 +280,95 @@ fn cut_blank_end(content: &mut Vec<Value>, seq: Seq, report: &mut ExportReport) 
     }
 }
 
-/// For each message, whether its thinking can be sent: all of it in a turn of which every block is signed and which starts with it
-/// where it uses tools, or none.
+/// For each message, whether its thinking can be sent: all of a turn's or none.
+///
+/// A turn reaches to the next message of the user's side that brings no results. Its thinking can be sent where every block is signed
+/// and where a message that uses tools and thinks starts with thinking, the turn's first message above all.
 fn thinking_that_holds(parts: &[Part<'_>]) -> Vec<bool> {
     let mut keeps = vec![false; parts.len()];
+    let mut turn = Turn::default();
     let mut start = 0;
-    while start < parts.len() {
-        let is_answer = |at: usize| parts.get(at).is_some_and(|part| part.is_answer);
-        if !is_answer(start) {
-            start += 1;
+    let mut brings_results = false;
+    for (at, part) in parts.iter().enumerate() {
+        if part.is_answer {
+            turn.answer(part, brings_results);
+            brings_results = !part.calls.is_empty();
             continue;
         }
-        let end = (start..parts.len()).find(|at| !is_answer(*at)).unwrap_or(parts.len());
-        let turn = parts.get(start..end).unwrap_or_default();
-        let blocks = || turn.iter().flat_map(|part| part.message.content.iter());
-        let signed = blocks().all(|block| match block {
-            Block::Reasoning(text) => is_signed(text),
-            _ => true,
-        });
-        let uses_tools = turn.iter().any(|part| !part.calls.is_empty());
-        let first = blocks().find(|block| match block {
-            Block::Text(text) => !text.text.trim().is_empty(),
-            _ => true,
-        });
-        let starts_with_it = first.is_some_and(is_thinking);
-        let whole = signed && (starts_with_it || !uses_tools);
-        for slot in keeps.iter_mut().take(end).skip(start) {
-            *slot = whole;
+        // What stands beside results does not end the turn.
+        if !brings_results && turn.has_messages {
+            let whole = std::mem::take(&mut turn).is_whole();
+            keeps.iter_mut().take(at).skip(start).for_each(|slot| *slot = whole);
+            start = at;
         }
-        start = end;
     }
+    let whole = turn.is_whole();
+    keeps.iter_mut().skip(start).for_each(|slot| *slot = whole);
     keeps
+}
+
+/// The thinking of a turn while it is being looked at.
+#[derive(Default)]
+struct Turn {
+    has_messages: bool,
+    unsigned: bool,
+    uses_tools: bool,
+    thinks: bool,
+    first_starts_with_thinking: bool,
+    /// A later message that uses tools and thinks, but not first.
+    thinks_late: bool,
+    message: TurnMessage,
+}
+
+/// Neighbouring answers, which are one message.
+#[derive(Default)]
+struct TurnMessage {
+    is_first: bool,
+    begun: bool,
+    starts_with_thinking: bool,
+    thinks: bool,
+    uses_tools: bool,
+}
+
+impl Turn {
+    fn answer(&mut self, part: &Part<'_>, begins_message: bool) {
+        if begins_message || !self.has_messages {
+            self.end_message();
+            self.message.is_first = !self.has_messages;
+            self.has_messages = true;
+        }
+        for block in &part.message.content {
+            if block.as_text().is_some_and(|text| text.trim().is_empty()) {
+                continue;
+            }
+            let thinks = is_thinking(block);
+            self.unsigned |= matches!(block, Block::Reasoning(text) if !is_signed(text));
+            let message = &mut self.message;
+            if !message.begun {
+                message.begun = true;
+                message.starts_with_thinking = thinks;
+            }
+            message.thinks |= thinks;
+            message.uses_tools |= matches!(block, Block::ToolCall(_));
+        }
+    }
+
+    fn end_message(&mut self) {
+        let message = std::mem::take(&mut self.message);
+        self.uses_tools |= message.uses_tools;
+        self.thinks |= message.thinks;
+        if message.is_first {
+            self.first_starts_with_thinking = message.starts_with_thinking;
+        } else {
+            self.thinks_late |= message.thinks && message.uses_tools && !message.starts_with_thinking;
+        }
+    }
+
+    fn is_whole(mut self) -> bool {
+        self.end_message();
+        let starts_with_it = self.first_starts_with_thinking || !self.uses_tools || !self.thinks;
+        !self.unsigned && !self.thinks_late && starts_with_it
+    }
 }
 
 fn is_signed(text: &TextBlock) -> bool {
@@ -379,8 +436,7 @@ pub(super) fn write_content(part: &Part<'_>, keeps_thinking: bool, report: &mut 
 }
 
 fn write_text(text: &TextBlock) -> Value {
-    let mut map =
-        Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), text.text.as_str().into())]);
+    let mut map = Map::from_iter([("type".to_owned(), "text".into()), ("text".to_owned(), text.text.as_str().into())]);
     restore_fields(&mut map, &text.extra, API);
     Value::Object(map)
 }
@@ -412,8 +468,7 @@ fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value
 }
 
 pub(super) fn write_result(id: &str, result: Option<&ToolResult>, seq: Seq, report: &mut ExportReport) -> Value {
-    let mut map =
-        Map::from_iter([("type".to_owned(), "tool_result".into()), ("tool_use_id".to_owned(), id.into())]);
+    let mut map = Map::from_iter([("type".to_owned(), "tool_result".into()), ("tool_use_id".to_owned(), id.into())]);
     let Some(result) = result else {
         map.insert("content".into(), NO_RESULT.into());
         map.insert("is_error".into(), true.into());
@@ -444,8 +499,5 @@ pub(super) fn write_result(id: &str, result: Option<&ToolResult>, seq: Seq, repo
 }
 
 fn takes_in_result(item: &Value) -> bool {
-    matches!(
-        item.get("type").and_then(Value::as_str),
-        Some("image" | "document" | "search_result" | "tool_reference")
-    )
+    matches!(item.get("type").and_then(Value::as_str), Some("image" | "document" | "search_result" | "tool_reference"))
 }

@@ -283,8 +283,7 @@ impl SessionWriter {
             }
             writer.append(Draft::request_header(header));
             if let Some(window) = assembly.window {
-                let context =
-                    RequestContext { provider, model, context_window: Some(window), extra: Extra::default() };
+                let context = RequestContext { provider, model, context_window: Some(window), extra: Extra::default() };
                 writer.append(Draft::request_context(context));
             }
         }
@@ -306,8 +305,7 @@ impl SessionWriter {
         is_last: bool,
     ) -> Result<(), TranscriptError> {
         let Some(mut item) = items.get_mut(piece.message).and_then(Option::take) else { return Ok(()) };
-        let mut results: Vec<Option<Item>> =
-            piece.results.iter().map(|at| items.get_mut((*at)?)?.take()).collect();
+        let mut results: Vec<Option<Item>> = piece.results.iter().map(|at| items.get_mut((*at)?)?.take()).collect();
         self.last_time = item.time.unwrap_or(self.last_time).max(self.last_time);
         item.message.id = self.unique(std::mem::take(&mut item.message.id));
         if !item.is_assistant() {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Rule;
 use super::assembly::{Assembly, Item, opaque, result_message};
 use super::outline::{Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, contents, usable_name};
 use super::parts::{
@@ -9,7 +10,6 @@ use super::parts::{
     reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
-use super::Rule;
 use super::report::Change;
 use crate::message::{Block, Extra, MediaKind, Message, Role, Source, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
@@ -225,7 +225,9 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
         }
     }
     if !messages.iter().any(|(_, message)| message.get("role").is_some_and(|role| role == "user")) {
-        let at = messages.iter().position(|(_, map)| map.get("role").is_none_or(|role| role != "system" && role != "developer"));
+        let at = messages
+            .iter()
+            .position(|(_, map)| map.get("role").is_none_or(|role| role != "system" && role != "developer"));
         exporter.report.note(Change::UserTurnAdded, 0);
         let marker = object([("role", "user".into()), ("content", super::outline::USER_TURN.into())]);
         messages.insert(at.unwrap_or(messages.len()), (0, marker));
@@ -366,11 +368,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
     let holds = |rule| exporter.options.profile.holds(rule);
     let refused = holds(Rule::ChatReasoningRefused);
     let required = holds(Rule::ChatReasoningRequired) || holds(Rule::ChatReasoningRequiredEverywhere);
-    let must_exist = if part.calls.is_empty() {
-        holds(Rule::ChatReasoningRequiredEverywhere)
-    } else {
-        required
-    };
+    let must_exist = if part.calls.is_empty() { holds(Rule::ChatReasoningRequiredEverywhere) } else { required };
     let report = &mut exporter.report;
     let mut reasoning: Vec<(&str, &str)> = Vec::new();
     let mut parts = Vec::new();

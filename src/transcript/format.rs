@@ -159,7 +159,14 @@ impl Format {
         }
         let is_claude_record = matches!(
             kind,
-            Some("file-history-snapshot" | "queue-operation" | "last-prompt" | "progress" | "ai-title" | "permission-mode")
+            Some(
+                "file-history-snapshot"
+                    | "queue-operation"
+                    | "last-prompt"
+                    | "progress"
+                    | "ai-title"
+                    | "permission-mode"
+            )
         ) || (kind == Some("summary") && has("leafUuid"))
             || (kind == Some("attachment") && has("attachment"))
             || (kind == Some("system") && has("uuid") && has("subtype"));
@@ -223,7 +230,13 @@ fn of_list(items: &[Value]) -> Option<Format> {
     }
     let is_item = |item: &Value| {
         let kind = item.get("type").and_then(Value::as_str);
-        kind.is_some_and(|kind| kind == "message" || kind == "reasoning" || kind == "compaction" || kind.ends_with("_call") || kind.ends_with("_output"))
+        kind.is_some_and(|kind| {
+            kind == "message"
+                || kind == "reasoning"
+                || kind == "compaction"
+                || kind.ends_with("_call")
+                || kind.ends_with("_output")
+        })
     };
     if items.iter().any(is_item) {
         return Some(Format::Responses);

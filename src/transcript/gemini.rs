@@ -179,13 +179,10 @@ fn read_response_value(mut map: Map<String, Value>) -> (Vec<Block>, Option<bool>
 fn open_call_of(assembly: &Assembly, before: &[Message], name: &str) -> Option<String> {
     let at = assembly.live.iter().rposition(Item::is_assistant)?;
     let later = assembly.live.get(at + 1..).unwrap_or_default().iter().map(|item| &item.message).chain(before);
-    let answered: Vec<&str> =
-        later.filter_map(Message::result).map(|result| result.tool_call_id.as_str()).collect();
+    let answered: Vec<&str> = later.filter_map(Message::result).map(|result| result.tool_call_id.as_str()).collect();
     let mut calls = assembly.live.get(at)?.message.tool_calls();
     calls
-        .find(|call| {
-            call.extra.get(MADE_ID).is_some() && call.name == name && !answered.contains(&call.id.as_str())
-        })
+        .find(|call| call.extra.get(MADE_ID).is_some() && call.name == name && !answered.contains(&call.id.as_str()))
         .map(|call| call.id.clone())
 }
 
@@ -213,8 +210,7 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
         Value::Array(items) => list = items,
         Value::Object(mut map) => {
             list = take_list(&mut map, "contents").unwrap_or_default();
-            let system =
-                take_map(&mut map, "systemInstruction").or_else(|| take_map(&mut map, "system_instruction"));
+            let system = take_map(&mut map, "systemInstruction").or_else(|| take_map(&mut map, "system_instruction"));
             if let Some(mut system) = system {
                 let parts = read_parts(assembly, 0, system.shift_remove("parts"));
                 let texts: Vec<&str> = parts.content.iter().filter_map(Block::as_text).collect();
@@ -329,10 +325,8 @@ fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value
     };
     match media_or_marker(media, takes, seq, report) {
         Ok(MediaRef::Data { media_type, data }) => {
-            let mut inline = Map::from_iter([
-                ("mimeType".to_owned(), media_type.into()),
-                ("data".to_owned(), data.into()),
-            ]);
+            let mut inline =
+                Map::from_iter([("mimeType".to_owned(), media_type.into()), ("data".to_owned(), data.into())]);
             inline.extend(media_fields(media, API).cloned().unwrap_or_default());
             json!({ "inlineData": inline })
         }

@@ -218,8 +218,7 @@ pub(super) fn write_tools(tools: &[Value], spelling: ToolSpelling) -> Option<Val
             }
             ToolSpelling::Anthropic => {
                 let rename = |key: &String| if key == "parameters" { "input_schema".to_owned() } else { key.clone() };
-                let mut out: Map<String, Value> =
-                    map.iter().map(|(key, value)| (rename(key), value.clone())).collect();
+                let mut out: Map<String, Value> = map.iter().map(|(key, value)| (rename(key), value.clone())).collect();
                 out.entry("input_schema").or_insert_with(|| json!({ "type": "object" }));
                 Value::Object(out)
             }
@@ -352,7 +351,10 @@ mod tests {
         let neutral = json!({ "name": "read", "description": "Reads.", "parameters": schema });
         for (spelling, tools) in [
             (ToolSpelling::Chat, json!([{ "type": "function", "function": neutral }])),
-            (ToolSpelling::Responses, json!([{ "type": "function", "name": "read", "description": "Reads.", "parameters": schema }])),
+            (
+                ToolSpelling::Responses,
+                json!([{ "type": "function", "name": "read", "description": "Reads.", "parameters": schema }]),
+            ),
             (ToolSpelling::Anthropic, json!([{ "name": "read", "description": "Reads.", "input_schema": schema }])),
             (ToolSpelling::Gemini, json!([{ "functionDeclarations": [neutral] }])),
         ] {

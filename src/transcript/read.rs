@@ -116,8 +116,7 @@ fn read_plain(reader: &mut dyn BufRead, known: Option<Format>) -> Result<Import,
                     Document::Value(value) => {
                         let format = known.or_else(|| Format::of_document(&value));
                         let format = format.or_else(|| value.as_object().and_then(Format::of_record));
-                        let format =
-                            format.ok_or_else(|| TranscriptError::UnknownFormat { seen: describe(&value) })?;
+                        let format = format.ok_or_else(|| TranscriptError::UnknownFormat { seen: describe(&value) })?;
                         return read_document(format, value, &mut lines, junk);
                     }
                     Document::Lines(more) => {
@@ -265,11 +264,7 @@ impl Lines for Records {
     }
 }
 
-fn read_lines(
-    format: Format,
-    buffered: Vec<RawLine>,
-    lines: &mut LineReader<'_>,
-) -> Result<Import, TranscriptError> {
+fn read_lines(format: Format, buffered: Vec<RawLine>, lines: &mut LineReader<'_>) -> Result<Import, TranscriptError> {
     if format == Format::Harness {
         return read_harness(buffered, lines);
     }

@@ -10,8 +10,8 @@ use super::outline::{
     Answered, Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, contents, usable_name,
 };
 use super::parts::{
-    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url,
-    read_tools, reasoning_block, restore_fields, take_list, take_text, text_block, write_tools,
+    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, read_tools,
+    reasoning_block, restore_fields, take_list, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
@@ -51,9 +51,7 @@ pub(super) fn read_item(assembly: &mut Assembly, place: u64, time: Option<i64>, 
             let id = take_text(&mut map, "call_id").unwrap_or_default();
             let content = match map.shift_remove("output").or_else(|| map.get("tools").cloned()) {
                 Some(Value::String(text)) => vec![Block::text(text)],
-                Some(Value::Array(parts)) if kind != "tool_search_output" => {
-                    parts.into_iter().map(read_part).collect()
-                }
+                Some(Value::Array(parts)) if kind != "tool_search_output" => parts.into_iter().map(read_part).collect(),
                 Some(part @ Value::Object(_)) => vec![read_part(part)],
                 Some(Value::Null) | None => Vec::new(),
                 Some(other) => vec![Block::text(other.to_string())],
@@ -180,7 +178,9 @@ fn read_part(value: Value) -> Block {
         "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
             if let Some(text) = take_text(&mut map, "text") {
                 map.shift_remove("type");
-                map.retain(|_, value| !matches!(value, Value::Null) && value.as_array().is_none_or(|items| !items.is_empty()));
+                map.retain(|_, value| {
+                    !matches!(value, Value::Null) && value.as_array().is_none_or(|items| !items.is_empty())
+                });
                 return text_block(text, API, map);
             }
         }
@@ -466,7 +466,8 @@ fn own_kind(call: &ToolCall) -> &str {
 fn call_item(answered: &Answered<'_>, seq: Seq, report: &mut ExportReport) -> Value {
     let call = answered.call;
     let kind = own_kind(call);
-    let mut map = Map::from_iter([("type".to_owned(), kind.into()), ("call_id".to_owned(), answered.id.as_str().into())]);
+    let mut map =
+        Map::from_iter([("type".to_owned(), kind.into()), ("call_id".to_owned(), answered.id.as_str().into())]);
     match kind {
         "custom_tool_call" => {
             map.insert("name".into(), usable_name(&call.name, 64, seq, report).into());

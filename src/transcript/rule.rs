@@ -68,7 +68,7 @@ rules! {
     /// A last message that is neither `user` nor `tool`, so that there is nothing to answer.
     ///
     /// Report it, or export without this rule what the host will add its next message to. Invent none.
-    ChatLastMessage = "chat-last-message", ChatCompletions, on;
+    ChatLastMessage = "chat-last-message", ChatCompletions, off;
     /// A system or developer message behind the first message. Servers with strict chat templates refuse it.
     ///
     /// Merge those at the start into one, and write later ones as user text.

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use super::Lines;
 use crate::message::{Block, Message, Role, Source, Usage};
 use crate::session::Session;
-use crate::transcript::anthropic::{read_blocks, read_usage, read_user_content, as_content, write_content, write_result};
+use crate::transcript::anthropic::{
+    as_content, read_blocks, read_usage, read_user_content, write_content, write_result,
+};
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint};
 use crate::transcript::outline::{Exporter, IdRules, Outline};
 use crate::transcript::parts::{rfc3339, rfc3339_ms};
@@ -340,7 +342,8 @@ fn attachment(assembly: &mut Assembly, place: u64, line: Line) {
     }
     let text = texts.join("\n");
     let source = injected_kind(&text).unwrap_or("attachment");
-    let message = Message::new(line.uuid.clone().unwrap_or_default(), Role::User, Source::other(source), vec![Block::text(text)]);
+    let message =
+        Message::new(line.uuid.clone().unwrap_or_default(), Role::User, Source::other(source), vec![Block::text(text)]);
     let time = line.timestamp.as_deref().and_then(rfc3339_ms);
     assembly.push(Item::new(place, message).at(time).keyed(line.uuid.as_deref()));
     assembly.report.map(&format!("attachment {kind}"), place);

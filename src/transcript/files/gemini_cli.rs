@@ -78,7 +78,13 @@ fn read_record(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>)
 }
 
 /// An answer holds its calls, and each call its result.
-fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, id: Option<String>, mut map: Map<String, Value>) {
+fn read_answer(
+    assembly: &mut Assembly,
+    place: u64,
+    time: Option<i64>,
+    id: Option<String>,
+    mut map: Map<String, Value>,
+) {
     let model = take_text(&mut map, "model");
     assembly.note_model(Some("google"), model.as_deref());
     let mut content = Vec::new();

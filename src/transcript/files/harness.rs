@@ -45,7 +45,8 @@ impl Lines for Log {
             return Ok(());
         }
         // A packed row stands for as many events as it has pieces.
-        let pieces = map.get("data").and_then(|data| data.get("dt")).and_then(Value::as_array).map(|dt| dt.len() as u64 + 1);
+        let pieces =
+            map.get("data").and_then(|data| data.get("dt")).and_then(Value::as_array).map(|dt| dt.len() as u64 + 1);
         let seq = map.get("seq").or_else(|| map.get("seq0")).and_then(Value::as_u64).unwrap_or(self.events);
         self.events = seq + pieces.unwrap_or(1);
         let time = map.get("time").and_then(time_ms);

@@ -80,7 +80,8 @@ fn read_user(
                 if let Some(earlier) = marker.take() {
                     assembly.report.repair(Repair::FoldWithoutSummary, earlier.place);
                 }
-                *marker = Some(Marker { place, kept_from: take_text(&mut map, "tail_start_id"), at: assembly.live.len() });
+                *marker =
+                    Some(Marker { place, kept_from: take_text(&mut map, "tail_start_id"), at: assembly.live.len() });
             }
             "text" if map.get("ignored") == Some(&Value::Bool(true)) => {
                 assembly.report.skip("text that is ignored", place);
@@ -137,7 +138,8 @@ fn read_answer(
     let is_summary = info.get("summary") == Some(&Value::Bool(true));
     if is_summary {
         assembly.report.map("assistant summary", place);
-        let texts: Vec<&str> = content.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty()).collect();
+        let texts: Vec<&str> =
+            content.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty()).collect();
         if texts.is_empty() || failed {
             assembly.report.repair(Repair::FoldWithoutSummary, marker.take().map_or(place, |marker| marker.place));
             return;

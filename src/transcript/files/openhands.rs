@@ -181,7 +181,8 @@ impl Events {
         }
         let text = take_text(&mut map, "content").unwrap_or_default();
         let content = if text.is_empty() { Vec::new() } else { vec![Block::text(text)] };
-        let named = take_map(&mut map, "tool_call_metadata").and_then(|mut called| take_text(&mut called, "tool_call_id"));
+        let named =
+            take_map(&mut map, "tool_call_metadata").and_then(|mut called| take_text(&mut called, "tool_call_id"));
         let cause = map.get("cause").and_then(Value::as_u64).and_then(|cause| self.calls.get(&cause).cloned());
         let message = match named.or(cause) {
             Some(call) => {
@@ -206,9 +207,8 @@ impl Events {
         let offset = number("summary_offset");
         let named: Vec<u64> =
             take_list(&mut args, "forgotten_event_ids").unwrap_or_default().iter().filter_map(Value::as_u64).collect();
-        let forgets = |id: u64| {
-            named.contains(&id) || start.zip(end).is_some_and(|(start, end)| (start..=end).contains(&id))
-        };
+        let forgets =
+            |id: u64| named.contains(&id) || start.zip(end).is_some_and(|(start, end)| (start..=end).contains(&id));
         let is_forgotten =
             |item: &Item| item.keys.iter().filter_map(|key| key.parse().ok()).next().is_some_and(forgets);
         let mut base: Vec<Item> = assembly.live.iter().filter(|item| !is_forgotten(item)).cloned().collect();

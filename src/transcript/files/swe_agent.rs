@@ -63,10 +63,9 @@ fn is_observation(assembly: &Assembly, kind: Option<&str>) -> bool {
 fn observation(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>) {
     let texts: Vec<Block> = match map.shift_remove("content") {
         Some(Value::String(text)) => vec![Block::text(text)],
-        Some(Value::Array(parts)) => parts
-            .into_iter()
-            .filter_map(|part| part.get("text").and_then(Value::as_str).map(Block::text))
-            .collect(),
+        Some(Value::Array(parts)) => {
+            parts.into_iter().filter_map(|part| part.get("text").and_then(Value::as_str).map(Block::text)).collect()
+        }
         _ => Vec::new(),
     };
     let content = if texts.is_empty() { vec![Block::text("")] } else { texts };
