@@ -255,7 +255,7 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
         contents.push((part.seq, if part.is_answer { "model" } else { "user" }, written));
         if !part.calls.is_empty() {
             let mut responses = Vec::with_capacity(part.calls.len());
-            for call in &part.calls {
+            for call in part.results() {
                 let own_id = call.call.extra.get(MADE_ID).is_none();
                 let name = usable_name(&call.call.name, 64, part.seq, report);
                 responses.push(write_response(&name, own_id.then_some(&*call.id), call.result, call.seq, report));
@@ -379,7 +379,7 @@ fn write_response(
         }
     }
     if texts.len() > 1 {
-        report.note(Change::NeighboursMerged, seq);
+        report.note(Change::TextsJoined, seq);
     }
     let text = texts.join("\n");
     let response = match whole {
