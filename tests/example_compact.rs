@@ -105,7 +105,12 @@ fn chat_messages_come_back_as_chat_messages_with_their_pairs_whole() {
     let args = ["-", "--window", "4000", "--json", "--out", out.to_str().unwrap()];
     let output = run(&args, &chat(12).to_string());
     let value = json_of(&output);
-    assert_eq!((&value["format"], &value["outcome"]), (&json!("chat-completions"), &json!("compacted")), "{}", stderr(&output));
+    assert_eq!(
+        (&value["format"], &value["outcome"]),
+        (&json!("chat-completions"), &json!("compacted")),
+        "{}",
+        stderr(&output)
+    );
     let written: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(written[0], json!({"role": "system", "content": "You help with tide gauges."}));

@@ -82,8 +82,7 @@ pub(crate) fn write(
         return conversation.session.write_jsonl(out).map_err(failed);
     }
     let options = WriteOptions::default().resuming(conversation.resume.clone()).with_tokens_before(tokens_before);
-    let export =
-        transcript::write(&conversation.session, target, &options).map_err(|error| error.to_string())?;
+    let export = transcript::write(&conversation.session, target, &options).map_err(|error| error.to_string())?;
     for (change, tally) in &export.report.changes {
         eprintln!("{target}: {change:?} at {} messages", tally.count);
     }

@@ -249,7 +249,7 @@ impl BaseEngine {
         self.refuse_overhead(session, situation, plan)?;
         let mut attempt = self.attempt(&policy, kind, situation, before);
         attempt.plan = Some(plan);
-        attempt.retain = plan.tail_tokens;
+        attempt.retain = attempt.in_estimate(plan.tail_tokens);
         if self.prune(session, &mut attempt)? {
             let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if now.total < due.tokens {
@@ -404,7 +404,7 @@ impl BaseEngine {
             return done(Outcome::Unneeded(Reason::Disabled));
         }
         let mut attempt = self.asked(session, TriggerKind::Precompute, situation)?;
-        attempt.retain = attempt.plan.map_or(0, |plan| plan.tail_tokens);
+        attempt.retain = attempt.plan.map_or(0, |plan| attempt.in_estimate(plan.tail_tokens));
         self.next_fold(session, attempt)
     }
 
@@ -436,6 +436,7 @@ impl BaseEngine {
             plan: None,
             threshold: None,
             retain: 0,
+            is_tight: false,
             before,
             folds_left: policy.compaction_retries.saturating_add(1),
             answers_left: policy.summary_retries.unwrap_or(self.kit.summary_retries).saturating_add(1),
@@ -460,12 +461,37 @@ impl BaseEngine {
         self.meter.sync(session).map_err(Failure::from)?;
         let cut = select_cut(session, &self.meter, attempt.retain, self.rules.cuts).map_err(Failure::Range)?;
         let cut = match attempt.plan {
-            Some(plan) if self.rules.prefer_whole_turns && attempt.kind != TriggerKind::Overflow => {
-                at_whole_turn(session, &self.meter, cut, plan.target_tokens / 2)
+            Some(plan)
+                if self.rules.prefer_whole_turns && attempt.kind != TriggerKind::Overflow && !attempt.is_tight =>
+            {
+                at_whole_turn(session, &self.meter, cut, attempt.in_estimate(plan.target_tokens) / 2)
             }
             _ => cut,
         };
         Ok(if self.is_folded_already(session, cut) { 0 } else { cut })
+    }
+
+    /// The attempt with a tail that is smaller by what a fold would leave over its target, and the last node of its span; none where
+    /// no smaller tail is left. Found before anything is asked of a model, this saves a second summary.
+    pub(super) fn with_smaller_tail(
+        &mut self,
+        session: &Session,
+        attempt: &Attempt,
+        last: usize,
+        over_target: u64,
+    ) -> Option<(Attempt, usize)> {
+        let mut smaller = Attempt { is_tight: true, ..attempt.clone() };
+        for retain in [attempt.retain.saturating_sub(over_target), 0] {
+            if attempt.retain == 0 {
+                break;
+            }
+            smaller.retain = retain;
+            match self.automatic_cut(session, &smaller) {
+                Ok(cut) if cut > last + 1 => return Some((smaller, cut - 1)),
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Whether everything before a cut is a checkpoint, so that another fold would only wear it down.
@@ -476,7 +502,8 @@ impl BaseEngine {
     /// Reduces what needs no model; whether anything was reduced.
     fn prune(&mut self, session: &mut Session, attempt: &mut Attempt) -> Result<bool, CompactionError> {
         let failed = |failure: Failure, landed: &Landed| CompactionError::after(failure, landed.clone());
-        let budget = PruneBudget { tail_tokens: attempt.plan.map(|plan| plan.tail_tokens), now: attempt.situation.now };
+        let tail_tokens = attempt.plan.map(|plan| attempt.in_estimate(plan.tail_tokens));
+        let budget = PruneBudget { tail_tokens, now: attempt.situation.now };
         let plan = PrunePlan::new(session, &mut self.meter, &self.policy.prune, budget)
             .map_err(|error| failed(error.into(), &attempt.landed))?;
         if plan.rewrites().is_empty() {

@@ -33,8 +33,17 @@ const GROUNDED_PART: u64 = 4;
 struct Room {
     tokens: u64,
     chars: Option<usize>,
-    /// Whether the checkpoint would leave the conversation over the attempt's target.
-    misses_target: bool,
+    /// By how much the checkpoint would leave the conversation over the attempt's target.
+    over_target: u64,
+}
+
+/// What a checkpoint holds beside its summary, and what the summary may take.
+pub(super) struct Composed {
+    pub(super) parts: Parts,
+    pub(super) max_tokens: u64,
+    pub(super) max_chars: Option<usize>,
+    /// By how many tokens the conversation would end over the attempt's target, with as much summary as is worth asking for.
+    pub(super) over_target: u64,
 }
 
 impl BaseEngine {
@@ -45,10 +54,10 @@ impl BaseEngine {
         attempt: &Attempt,
         span: &Span,
         messages: &[Arc<Message>],
-    ) -> Result<(Parts, u64, Option<usize>), Reason> {
+    ) -> Result<Composed, Reason> {
         let mut parts = Parts::default();
         if !self.rules.read_answer {
-            return Ok((parts, self.policy.max_tokens, None));
+            return Ok(Composed { parts, max_tokens: self.policy.max_tokens, max_chars: None, over_target: 0 });
         }
         let written = written_in(session, &span.seqs);
         parts.pin = self.pin(session, attempt, span, &written);
@@ -57,8 +66,10 @@ impl BaseEngine {
         loop {
             // Each extra is dropped before the summary is, and before the target is missed; the last one first.
             match self.room(attempt, span, &mut parts) {
-                Ok(room) if room.misses_target && parts.extras.pop().is_some() => {}
-                Ok(room) => return Ok((parts, room.tokens, room.chars)),
+                Ok(room) if room.over_target > 0 && parts.extras.pop().is_some() => {}
+                Ok(Room { tokens: max_tokens, chars: max_chars, over_target }) => {
+                    return Ok(Composed { parts, max_tokens, max_chars, over_target });
+                }
                 Err(reason) => parts.extras.pop().map(|_| ()).ok_or(reason)?,
             }
         }
@@ -100,7 +111,8 @@ impl BaseEngine {
         let newest = on_surface.chain(pinned).filter(is_request).max()?;
         let (seq, message) = written.iter().find(|(seq, _)| *seq == newest)?;
         let text = mask_secrets(&visible_text(message)).text;
-        let most = attempt.plan.map_or(span.tokens, |plan| plan.target_tokens) / PINNED_PART_OF_TARGET;
+        let most =
+            attempt.plan.map_or(span.tokens, |plan| attempt.in_estimate(plan.target_tokens)) / PINNED_PART_OF_TARGET;
         Some(Pin { seq: *seq, text: self.shortened(&text, *seq, most) })
     }
 
@@ -132,21 +144,22 @@ impl BaseEngine {
             return Err(self.too_little_room(span, frame_tokens, most));
         }
         let mut room = self.policy.max_tokens.min(most);
-        let mut misses_target = false;
+        let mut over_target = 0;
         if let Some(plan) = attempt.plan.filter(|_| attempt.kind.must_progress()) {
             let surface = self.meter.surface_tokens();
             let rest = surface.saturating_sub(span.tokens);
             let fixed = attempt.before.estimate.saturating_sub(surface.min(attempt.before.estimate));
-            let left = plan.target_tokens.saturating_sub(total([rest, fixed, frame_tokens].into_iter()));
+            let target = attempt.in_estimate(plan.target_tokens);
+            let left = target.saturating_sub(total([rest, fixed, frame_tokens].into_iter()));
             let granted = GRANTED_ROOM_TOKENS.min(span.tokens / 4);
-            misses_target = left < granted;
+            over_target = granted.saturating_sub(left);
             room = room.min(left.max(granted));
         }
         if room < floor {
             return Err(self.too_little_room(span, frame_tokens, room));
         }
         let Some(chars) = self.policy.max_checkpoint_chars else {
-            return Ok(Room { tokens: room, chars: None, misses_target });
+            return Ok(Room { tokens: room, chars: None, over_target });
         };
         let chars_of = |parts: &Parts| {
             let content = self.checkpoint("", parts).content(&self.kit);
@@ -162,7 +175,7 @@ impl BaseEngine {
         }
         match chars.saturating_sub(chars_of(parts)) {
             0 => Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens: frame_tokens }),
-            left => Ok(Room { tokens: room, chars: Some(left), misses_target }),
+            left => Ok(Room { tokens: room, chars: Some(left), over_target }),
         }
     }
 

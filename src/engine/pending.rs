@@ -29,10 +29,25 @@ pub(super) struct Attempt {
     /// The harness's threshold, to compare with after each fold.
     pub(super) threshold: Option<u64>,
     pub(super) retain: u64,
+    /// Whether the tail was made smaller to meet the target, so that no whole turn is added to it again.
+    pub(super) is_tight: bool,
     pub(super) before: Occupancy,
     pub(super) folds_left: u32,
     pub(super) answers_left: u32,
     pub(super) landed: Landed,
+}
+
+impl Attempt {
+    /// Real tokens in the terms of the estimate, by which nodes are priced: where the provider counted more than was estimated, a share
+    /// of the window is fewer nodes.
+    pub(super) fn in_estimate(&self, tokens: u64) -> u64 {
+        let Occupancy { total, estimate } = self.before;
+        if total <= estimate {
+            return tokens;
+        }
+        let scaled = u128::from(tokens) * u128::from(estimate) / u128::from(total);
+        u64::try_from(scaled).unwrap_or(tokens)
+    }
 }
 
 /// The run of nodes that a fold replaces.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::base::BaseEngine;
+use super::compose::Composed;
 use super::error::{Busy, CompactionError, Failure, SummaryFailure, chain_text};
 use super::hooks::PreHook;
 use super::manual::CancelledBy;
@@ -52,12 +53,18 @@ impl BaseEngine {
             .filter(|node| !(node.is_assistant() && node.message.content.is_empty()))
             .map(|node| Arc::clone(&node.message))
             .collect();
-        let (parts, tokens, chars) = match self.parts(session, &attempt, &span, &messages) {
-            Ok(parts) => parts,
-            Err(reason) => return self.finish(session, attempt, reason),
-        };
+        let Composed { parts, max_tokens, max_chars, over_target } =
+            match self.parts(session, &attempt, &span, &messages) {
+                Ok(composed) => composed,
+                Err(reason) => return self.finish(session, attempt, reason),
+            };
+        if over_target > 0
+            && let Some((attempt, last)) = self.with_smaller_tail(session, &attempt, last, over_target)
+        {
+            return self.open(session, attempt, first, last);
+        }
         let as_sent = self.as_sent(session, &attempt, nodes, &messages);
-        let mut request = self.request(session, &attempt, messages, as_sent, (tokens, chars));
+        let mut request = self.request(session, &attempt, messages, as_sent, (max_tokens, max_chars));
         let supplied = match self.ask_hook(&mut request) {
             Ok(supplied) => supplied,
             Err(reason) => return self.finish(session, attempt, reason),

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::WriteOptions;
 use super::assembly::{Assembly, Item, opaque, result_message};
 use super::outline::{
-    Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
+    CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours, usable_name,
 };
 use super::parts::{
@@ -207,11 +208,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
     }
 }
 
-const IDS: IdRules = IdRules { longest: 128, plain: true, unique: true };
+const CALLS: CallRules = CallRules { longest: 128, plain: true, unique: true, answer_all: true };
 
 /// Writes the conversation as `{"system", "messages": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
         value.insert("system".into(), system.into());
@@ -228,7 +229,7 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
     let thinking = thinking_that_holds(&outline.parts);
     let mut messages: Vec<(Seq, &'static str, Vec<Value>)> = Vec::new();
     for (part, keeps_thinking) in outline.parts.iter().zip(thinking) {
-        let content = write_content(part, keeps_thinking, &mut exporter.report);
+        let content = write_content(part, keeps_thinking, exporter.options, &mut exporter.report);
         if !part.is_answer {
             if !content.is_empty() {
                 messages.push((part.seq, "user", content));
@@ -241,7 +242,7 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
         messages.push((part.seq, "assistant", content));
         if !part.calls.is_empty() {
             let results =
-                part.calls.iter().map(|call| write_result(&call.id, call.result, call.seq, &mut exporter.report));
+                part.results().map(|call| write_result(&call.id, call.result, call.seq, &mut exporter.report));
             messages.push((part.seq, "user", results.collect()));
         }
     }
@@ -384,7 +385,12 @@ fn is_thinking(block: &Block) -> bool {
     matches!(block, Block::Reasoning(_)) || is_redacted(block)
 }
 
-pub(super) fn write_content(part: &Part<'_>, keeps_thinking: bool, report: &mut ExportReport) -> Vec<Value> {
+pub(super) fn write_content(
+    part: &Part<'_>,
+    keeps_thinking: bool,
+    options: &WriteOptions,
+    report: &mut ExportReport,
+) -> Vec<Value> {
     let seq = part.seq;
     let mut written: Vec<Value> = Vec::new();
     let mut calls = part.calls.iter();
@@ -395,7 +401,7 @@ pub(super) fn write_content(part: &Part<'_>, keeps_thinking: bool, report: &mut 
                 ("type".to_owned(), "tool_use".into()),
                 ("id".to_owned(), answered.id.as_str().into()),
                 ("name".to_owned(), usable_name(&call.name, 128, seq, report).into()),
-                ("input".to_owned(), Value::Object(arguments_object(call, seq, report))),
+                ("input".to_owned(), Value::Object(arguments_object(call, options, seq, report))),
             ]);
             restore_fields(&mut map, &call.extra, API);
             written.push(Value::Object(map));

@@ -153,7 +153,11 @@ mod tests {
         assert!(arranged.moved.is_empty());
         assert_eq!(arranged.pieces[1].order, [1, 0], "they stay as they stand");
         let items = [Answer(vec!["a", "b"]), Result("b"), User, Result("a")];
-        assert_eq!(arrange(&items).pieces[0].order, [0, 1], "results that must be moved follow in the order of the calls");
+        assert_eq!(
+            arrange(&items).pieces[0].order,
+            [0, 1],
+            "results that must be moved follow in the order of the calls"
+        );
     }
 
     #[test]

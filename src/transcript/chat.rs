@@ -2,15 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Rule;
 use super::assembly::{Assembly, Item, opaque, result_message};
-use super::outline::{Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, contents, usable_name};
+use super::outline::{
+    CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, arguments_object, contents, usable_name,
+};
 use super::parts::{
     ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url,
     reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
-use super::report::Change;
+use super::report::{Change, ExportReport};
+use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaKind, Message, Role, Source, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
@@ -75,13 +77,7 @@ fn read_system(
     }
 }
 
-fn read_answer(
-    assembly: &mut Assembly,
-    place: u64,
-    time: Option<i64>,
-    said: Vec<Block>,
-    mut map: Map<String, Value>,
-) {
+fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, said: Vec<Block>, mut map: Map<String, Value>) {
     let mut content = Vec::new();
     for field in ["reasoning_content", "reasoning"] {
         if let Some(text) = take_text(&mut map, field) {
@@ -208,11 +204,11 @@ fn read_part(value: Value) -> Block {
     opaque(API, Value::Object(map))
 }
 
-const IDS: IdRules = IdRules { longest: 256, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: 256, plain: false, unique: false, answer_all: true };
 
 /// Writes the conversation as `{"messages": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let strict = exporter.options.profile.holds(Rule::ChatLateSystem);
     let mut messages: Vec<(Seq, Map<String, Value>)> = Vec::new();
     if let Some(system) = outline.system {
@@ -390,6 +386,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
     let refused = holds(Rule::ChatReasoningRefused);
     let required = holds(Rule::ChatReasoningRequired) || holds(Rule::ChatReasoningRequiredEverywhere);
     let must_exist = if part.calls.is_empty() { holds(Rule::ChatReasoningRequiredEverywhere) } else { required };
+    let options = exporter.options;
     let report = &mut exporter.report;
     let mut reasoning: Vec<(&str, &str)> = Vec::new();
     let mut parts = Vec::new();
@@ -424,7 +421,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
                 map.insert("type".into(), "custom".into());
                 map.insert("custom".into(), json!({ "name": name, "input": call.call.arguments }));
             } else {
-                let arguments = arguments_of(call.call, part.seq, report);
+                let arguments = arguments_of(call.call, options, part.seq, report);
                 map.insert("type".into(), "function".into());
                 map.insert("function".into(), json!({ "name": name, "arguments": arguments }));
             }
@@ -457,11 +454,11 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
 }
 
 /// Arguments as they came where they are the JSON of an object, else wrapped in one.
-pub(super) fn arguments_of(call: &ToolCall, seq: Seq, report: &mut super::report::ExportReport) -> String {
-    if serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok() {
+fn arguments_of(call: &ToolCall, options: &WriteOptions, seq: Seq, report: &mut ExportReport) -> String {
+    if options.longest_argument_chars.is_none() && serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok() {
         return call.arguments.clone();
     }
-    Value::Object(super::outline::arguments_object(call, seq, report)).to_string()
+    Value::Object(arguments_object(call, options, seq, report)).to_string()
 }
 
 fn result_content(exporter: &mut Exporter<'_>, result: Option<&ToolResult>, seq: Seq) -> Value {

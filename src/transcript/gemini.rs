@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::WriteOptions;
 use super::assembly::{Assembly, Item, MADE_ID, opaque, result_message};
 use super::outline::{
-    Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
+    CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours, usable_name,
 };
 use super::parts::{
@@ -228,11 +229,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
     }
 }
 
-pub(super) const IDS: IdRules = IdRules { longest: 256, plain: false, unique: false };
+pub(super) const CALLS: CallRules = CallRules { longest: 256, plain: false, unique: false, answer_all: true };
 
 /// Writes the conversation as `{"systemInstruction", "contents": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
         value.insert("systemInstruction".into(), json!({ "parts": [{ "text": system }] }));
@@ -248,7 +249,7 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
     let report = &mut exporter.report;
     let mut contents: Vec<(Seq, &'static str, Vec<Value>)> = Vec::new();
     for part in parts {
-        let written = write_parts(part, report);
+        let written = write_parts(part, exporter.options, report);
         if written.is_empty() {
             continue;
         }
@@ -260,21 +261,26 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
                 let name = usable_name(&call.call.name, 64, part.seq, report);
                 responses.push(write_response(&name, own_id.then_some(&*call.id), call.result, call.seq, report));
             }
-            contents.push((part.seq, "user", responses));
+            if !responses.is_empty() {
+                contents.push((part.seq, RESPONSES, responses));
+            }
         }
     }
     if contents.first().is_none_or(|(_, role, _)| *role != "user") {
         report.note(Change::UserTurnAdded, 0);
         contents.insert(0, (0, "user", vec![json!({ "text": USER_TURN })]));
     }
-    // Responses stand in a turn of their own, so only the model's turns are merged.
-    merge_neighbours(contents, |role| role == "model", report)
+    // Responses stand in a turn of their own, right behind the calls.
+    merge_neighbours(contents, |role| role != RESPONSES, report)
         .into_iter()
-        .map(|(_, role, parts)| json!({ "role": role, "parts": parts }))
+        .map(|(_, role, parts)| json!({ "role": if role == RESPONSES { "user" } else { role }, "parts": parts }))
         .collect()
 }
 
-fn write_parts(part: &Part<'_>, report: &mut ExportReport) -> Vec<Value> {
+/// Marks a turn of the user's role that holds responses of functions alone.
+const RESPONSES: &str = "function responses";
+
+fn write_parts(part: &Part<'_>, options: &WriteOptions, report: &mut ExportReport) -> Vec<Value> {
     let seq = part.seq;
     let mut written = Vec::new();
     let mut calls = part.calls.iter();
@@ -286,7 +292,7 @@ fn write_parts(part: &Part<'_>, report: &mut ExportReport) -> Vec<Value> {
                 inner.insert("id".into(), answered.id.as_str().into());
             }
             inner.insert("name".into(), usable_name(&call.name, 64, seq, report).into());
-            inner.insert("args".into(), Value::Object(arguments_object(call, seq, report)));
+            inner.insert("args".into(), Value::Object(arguments_object(call, options, seq, report)));
             let mut map = Map::from_iter([("functionCall".to_owned(), Value::Object(inner))]);
             restore_fields(&mut map, &call.extra, API);
             written.push(Value::Object(map));

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Rule;
 use super::assembly::{Assembly, Item, foreign_checkpoint, opaque, result_message};
 use super::outline::{
-    Answered, Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, contents, usable_name,
+    Answered, CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_text, contents,
+    usable_name,
 };
 use super::parts::{
     ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, read_tools,
@@ -15,6 +15,7 @@ use super::parts::{
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
+use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, Source, TextBlock, ToolCall};
 use crate::session::{Seq, Session};
 
@@ -256,11 +257,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
     }
 }
 
-const IDS: IdRules = IdRules { longest: 64, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: 64, plain: false, unique: false, answer_all: true };
 
 /// Writes the conversation as `{"instructions", "input": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
         value.insert("instructions".into(), system.into());
@@ -377,6 +378,7 @@ fn media_part(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value 
 
 fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, bool, Value)>) {
     let per_call = exporter.options.profile.holds(Rule::ResponsesReasoningPerCall);
+    let options = exporter.options;
     let report = &mut exporter.report;
     let seq = part.seq;
     let mut calls = part.calls.iter();
@@ -393,7 +395,7 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                 }
                 items.push((seq, true, again));
             }
-            items.push((seq, true, call_item(call, seq, report)));
+            items.push((seq, true, call_item(call, options, seq, report)));
             begins_message = true;
             continue;
         }
@@ -463,8 +465,9 @@ fn own_kind(call: &ToolCall) -> &str {
     fields_for(&call.extra, API).and_then(|own| own.get("type")).and_then(Value::as_str).unwrap_or("function_call")
 }
 
-fn call_item(answered: &Answered<'_>, seq: Seq, report: &mut ExportReport) -> Value {
+fn call_item(answered: &Answered<'_>, options: &WriteOptions, seq: Seq, report: &mut ExportReport) -> Value {
     let call = answered.call;
+    let arguments = arguments_text(call, options, seq, report);
     let kind = own_kind(call);
     let mut map =
         Map::from_iter([("type".to_owned(), kind.into()), ("call_id".to_owned(), answered.id.as_str().into())]);
@@ -475,12 +478,12 @@ fn call_item(answered: &Answered<'_>, seq: Seq, report: &mut ExportReport) -> Va
         }
         "local_shell_call" | "tool_search_call" => {
             let key = if kind == "local_shell_call" { "action" } else { "arguments" };
-            let arguments = serde_json::from_str(&call.arguments);
-            map.insert(key.into(), arguments.unwrap_or_else(|_| Value::String(call.arguments.clone())));
+            let value = serde_json::from_str(&arguments);
+            map.insert(key.into(), value.unwrap_or_else(|_| Value::String(arguments.into_owned())));
         }
         _ => {
             map.insert("name".into(), usable_name(&call.name, 64, seq, report).into());
-            map.insert("arguments".into(), call.arguments.as_str().into());
+            map.insert("arguments".into(), arguments.into());
         }
     }
     restore_fields(&mut map, &call.extra, API);

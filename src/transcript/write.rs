@@ -20,6 +20,9 @@ pub struct WriteOptions {
     pub time_ms: Option<i64>,
     /// Where a tool's file stands that the records go on with; from [`Import::resume`](super::Import::resume).
     pub resume: Resume,
+    /// Longest text within the arguments of a tool call, in characters; a longer one keeps its beginning and end. None shortens nothing.
+    /// The session keeps the whole.
+    pub longest_argument_chars: Option<usize>,
     /// Tokens of the conversation before it was folded, where the host knows them: some files record it.
     pub tokens_before: u64,
 }
@@ -46,6 +49,12 @@ impl WriteOptions {
     /// Sets the tokens of the conversation before it was folded.
     pub fn with_tokens_before(mut self, tokens: u64) -> Self {
         self.tokens_before = tokens;
+        self
+    }
+
+    /// Sets the longest text within the arguments of a tool call, in characters.
+    pub fn with_longest_argument(mut self, chars: usize) -> Self {
+        self.longest_argument_chars = Some(chars);
         self
     }
 

@@ -15,7 +15,7 @@ use crate::transcript::anthropic::{
     as_content, read_blocks, read_usage, read_user_content, write_content, write_result,
 };
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint};
-use crate::transcript::outline::{Exporter, IdRules, Outline};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{rfc3339, rfc3339_ms};
 use crate::transcript::provenance::{injected_kind, split_user_content};
 use crate::transcript::report::Repair;
@@ -96,6 +96,8 @@ pub(in crate::transcript) struct SessionFile {
     seen: HashSet<String>,
     /// Position in the live part of the answer that has an API message id.
     answers: HashMap<String, usize>,
+    /// Messages that began before the newest fold: what they report is of a request from before it.
+    folded_answers: HashSet<String>,
     boundary: Option<Boundary>,
 }
 
@@ -205,7 +207,7 @@ impl SessionFile {
         base.append(&mut kept);
         base.extend(behind);
         assembly.fold(base);
-        self.answers.clear();
+        self.folded_answers.extend(self.answers.drain().map(|(id, _)| id));
     }
 
     fn user(&mut self, assembly: &mut Assembly, place: u64, line: Line) {
@@ -286,7 +288,7 @@ impl SessionFile {
         read.id = line.uuid.clone().unwrap_or_default();
         let time = line.timestamp.as_deref().and_then(rfc3339_ms);
         let mut item = Item::new(place, read).at(time).keyed(line.uuid.as_deref());
-        item.usage = usage;
+        item.usage = usage.filter(|_| !message.id.as_ref().is_some_and(|id| self.folded_answers.contains(id)));
         if let Some(id) = message.id {
             self.answers.insert(id, assembly.live.len());
         }
@@ -358,11 +360,11 @@ fn text_within(value: &Value) -> Option<&str> {
     }
 }
 
-const IDS: IdRules = IdRules { longest: 128, plain: true, unique: true };
+const CALLS: CallRules = CallRules { longest: 128, plain: true, unique: true, answer_all: false };
 
 /// The records that make the session's surface the live part: a boundary, the checkpoint as its summary, and what was kept, again.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let options = exporter.options;
     let mut ids = options.record_ids(session);
     let time = rfc3339(options.time_of(session));
@@ -397,7 +399,7 @@ pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Ex
     });
     record("system", boundary, &mut parent);
     for part in &outline.parts {
-        let content = write_content(part, true, &mut exporter.report);
+        let content = write_content(part, true, exporter.options, &mut exporter.report);
         if part.is_answer {
             if content.is_empty() {
                 continue;

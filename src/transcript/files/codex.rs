@@ -12,7 +12,7 @@ use super::Lines;
 use crate::message::{Block, Extra, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint, guessed_kit};
-use crate::transcript::outline::{Exporter, IdRules, Outline};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{rfc3339, rfc3339_ms};
 use crate::transcript::report::Repair;
 use crate::transcript::responses::{read_item, write_items};
@@ -323,11 +323,11 @@ fn mark_summary(live: &mut Vec<Item>, place: u64, time: Option<i64>, text: &str)
     }
 }
 
-const IDS: IdRules = IdRules { longest: usize::MAX, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: usize::MAX, plain: false, unique: false, answer_all: false };
 
 /// The record that makes the session's surface the live part of a rollout: a fold that names all of it.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let history = write_items(&outline, exporter, true);
     let summary = session
         .messages()

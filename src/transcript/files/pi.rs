@@ -9,7 +9,7 @@ use super::Lines;
 use crate::message::{Block, Extra, Message, Role, Source, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint, model_source, opaque, result_message};
-use crate::transcript::outline::{Exporter, IdRules, Outline};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{
     extra_of, media_of_data, reasoning_block, rfc3339, take_map, take_text, text_block, time_ms,
 };
@@ -315,13 +315,13 @@ fn read_usage(usage: &Map<String, Value>) -> Option<Usage> {
     (read.total_tokens() > 0).then_some(read)
 }
 
-const IDS: IdRules = IdRules { longest: usize::MAX, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: usize::MAX, plain: false, unique: false, answer_all: false };
 
 /// The entry that folds a file as the session is folded: the checkpoint, and the first entry that was kept.
 ///
 /// A file keeps its entries as they are, so the kept part must be one that the file holds; what was shortened there stays whole.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let checkpoint = outline.parts.iter().rposition(|part| part.message.source.is_checkpoint());
     let Some(checkpoint) = checkpoint else { return Vec::new() };
     let summary = outline.parts.get(checkpoint).map(|part| part.message.text()).unwrap_or_default();

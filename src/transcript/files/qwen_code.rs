@@ -7,8 +7,8 @@ use super::Lines;
 use crate::message::{Block, Message, Role, Source, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint};
-use crate::transcript::gemini::{IDS, Parts, push_user, read_content, read_parts, read_usage, write_contents};
-use crate::transcript::outline::{Exporter, Outline};
+use crate::transcript::gemini::{CALLS, Parts, push_user, read_content, read_parts, read_usage, write_contents};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{rfc3339, rfc3339_ms};
 use crate::transcript::report::Repair;
 
@@ -193,7 +193,8 @@ fn rewind(assembly: &mut Assembly, place: u64, payload: Option<&Map<String, Valu
 
 /// The record that makes the session's surface the live part: a compression with all of it as the new history.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let calls = CallRules { answer_all: false, ..CALLS };
+    let outline = Outline::new(session, calls, &mut exporter.report);
     let history = write_contents(&outline.parts, exporter);
     let options = exporter.options;
     vec![json!({
