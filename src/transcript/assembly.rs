@@ -272,7 +272,8 @@ impl SessionWriter {
         };
         let known = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
         let (provider, model) = (known(&assembly.provider), known(&assembly.model));
-        if provider.is_some() || model.is_some() || assembly.system.is_some() || !assembly.tools.is_empty() {
+        let says_more = assembly.system.is_some() || !assembly.tools.is_empty() || assembly.window.is_some();
+        if provider.is_some() || model.is_some() || says_more {
             let (provider, model) =
                 (provider.unwrap_or_else(|| UNKNOWN.into()), model.unwrap_or_else(|| UNKNOWN.into()));
             let mut header = RequestHeader::new(&provider, &model);

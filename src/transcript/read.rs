@@ -163,6 +163,8 @@ fn decide(value: &Value, known: Option<Format>, is_first: bool) -> Option<Shape>
         (Some(format), None, _) if value.is_array() => Some(Shape::Document(format)),
         (Some(format), None, _) => Some(Shape::Lines(format)),
         (None, Some(format), None) => Some(Shape::Document(format)),
+        // A header line of a file has no list of messages; a document on one line does.
+        (None, Some(format), _) if value.get("messages").is_some() => Some(Shape::Document(format)),
         (None, _, Some(format)) => Some(Shape::Lines(format)),
         (None, None, None) => None,
     }
