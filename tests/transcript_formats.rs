@@ -1,6 +1,7 @@
 //! What each format means, record by record: folds, branches, repeated records, usage, and whose words they are.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken test may panic")]
+#![allow(clippy::needless_pass_by_value, reason = "records read better where they are written in place")]
 
 use arya_presets::transcript::{self, Format, Import, Repair};
 use arya_presets::{EventData, Session, Usage};

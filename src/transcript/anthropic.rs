@@ -9,7 +9,7 @@ use super::outline::{
     media_or_marker, merge_neighbours, usable_name,
 };
 use super::parts::{
-    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, read_tools,
+    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
     reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
@@ -167,12 +167,12 @@ fn read_media(kind: &str, source: &mut Map<String, Value>, map: &mut Map<String,
             let media_type = take_text(source, "media_type")?;
             let data = take_text(source, "data")?;
             map.shift_remove("type");
-            Some(media_of_data(Some(media_type), data, extra_of(API, std::mem::take(map))))
+            Some(media_of_data(Some(media_type), data, &extra_of(API, std::mem::take(map))))
         }
         "url" => {
             let url = take_text(source, "url")?;
             map.shift_remove("type");
-            Some(media_of_url(url, None, fallback, extra_of(API, std::mem::take(map))))
+            Some(media_of_url(url, None, fallback, &extra_of(API, std::mem::take(map))))
         }
         _ => None,
     }
@@ -257,7 +257,7 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
     messages
         .into_iter()
         .filter(|(_, _, content)| !content.is_empty())
-        .map(|(_, role, content)| json!({ "role": role, "content": as_content(content) }))
+        .map(|(_, role, content)| Value::Object(object([("role", role.into()), ("content", as_content(content))])))
         .collect()
 }
 
@@ -271,7 +271,7 @@ pub(super) fn as_content(content: Vec<Value>) -> Value {
     }
 }
 
-fn cut_blank_end(content: &mut Vec<Value>, seq: Seq, report: &mut ExportReport) {
+fn cut_blank_end(content: &mut [Value], seq: Seq, report: &mut ExportReport) {
     if let Some(Value::Object(block)) = content.last_mut()
         && let Some(Value::String(text)) = block.get_mut("text")
         && text.ends_with(char::is_whitespace)
@@ -298,12 +298,12 @@ fn thinking_that_holds(parts: &[Part<'_>]) -> Vec<bool> {
         }
         // What stands beside results does not end the turn.
         if !brings_results && turn.has_messages {
-            let whole = std::mem::take(&mut turn).is_whole();
+            let whole = std::mem::take(&mut turn).end();
             keeps.iter_mut().take(at).skip(start).for_each(|slot| *slot = whole);
             start = at;
         }
     }
-    let whole = turn.is_whole();
+    let whole = turn.end();
     keeps.iter_mut().skip(start).for_each(|slot| *slot = whole);
     keeps
 }
@@ -365,7 +365,8 @@ impl Turn {
         }
     }
 
-    fn is_whole(mut self) -> bool {
+    /// Ends the turn; whether its thinking can be sent.
+    fn end(mut self) -> bool {
         self.end_message();
         let starts_with_it = self.first_starts_with_thinking || !self.uses_tools || !self.thinks;
         !self.unsigned && !self.thinks_late && starts_with_it

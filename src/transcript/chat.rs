@@ -7,7 +7,7 @@ use super::outline::{
     CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, arguments_object, contents, usable_name,
 };
 use super::parts::{
-    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url,
+    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
     reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
@@ -176,25 +176,25 @@ fn read_part(value: Value) -> Block {
         Some("image_url") => {
             if let Some(mut image) = take_map(&mut map, "image_url") {
                 if let Some(url) = take_text(&mut image, "url") {
-                    return media_of_url(url, None, MediaKind::Image, extra_of(API, image));
+                    return media_of_url(url, None, MediaKind::Image, &extra_of(API, image));
                 }
                 map.insert("image_url".into(), Value::Object(image));
             } else if let Some(url) = take_text(&mut map, "image_url") {
-                return media_of_url(url, None, MediaKind::Image, Extra::default());
+                return media_of_url(url, None, MediaKind::Image, &Extra::default());
             }
         }
         Some("input_audio") => {
             if let Some(mut audio) = take_map(&mut map, "input_audio") {
                 let format = take_text(&mut audio, "format");
                 if let (Some(data), Some(format)) = (take_text(&mut audio, "data"), format) {
-                    return media_of_data(Some(format!("audio/{format}")), data, Extra::default());
+                    return media_of_data(Some(format!("audio/{format}")), data, &Extra::default());
                 }
             }
         }
         Some("file") => {
             if let Some(mut file) = take_map(&mut map, "file") {
                 if let Some(data) = take_text(&mut file, "file_data") {
-                    return media_of_url(data, None, MediaKind::Document, extra_of(API, file));
+                    return media_of_url(data, None, MediaKind::Document, &extra_of(API, file));
                 }
                 map.insert("file".into(), Value::Object(file));
             }
@@ -247,10 +247,6 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
         value.insert("tools".into(), tools);
     }
     Value::Object(value)
-}
-
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
-    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Merges neighbours of one role where the profile wants it.
@@ -364,7 +360,7 @@ fn media_part(media: &crate::message::MediaBlock) -> Option<Value> {
         MediaKind::Image => {
             let mut image = object([("url", url.into())]);
             image.extend(media_fields(media, API).cloned().unwrap_or_default());
-            json!({ "type": "image_url", "image_url": image })
+            Value::Object(object([("type", "image_url".into()), ("image_url", Value::Object(image))]))
         }
         MediaKind::Audio => {
             let data = media.fields.get("data").and_then(Value::as_str)?;
@@ -376,7 +372,7 @@ fn media_part(media: &crate::message::MediaBlock) -> Option<Value> {
             let mut file = media_fields(media, API).cloned().unwrap_or_default();
             file.entry("filename").or_insert_with(|| "document".into());
             file.insert("file_data".into(), url.into());
-            json!({ "type": "file", "file": file })
+            Value::Object(object([("type", "file".into()), ("file", Value::Object(file))]))
         }
     })
 }

@@ -9,7 +9,7 @@ use super::outline::{
     media_or_marker, merge_neighbours, usable_name,
 };
 use super::parts::{
-    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, read_tools,
+    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
     reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
@@ -102,14 +102,14 @@ fn read_part(mut map: Map<String, Value>) -> Block {
     if let Some(mut inline) = take_map(&mut map, "inlineData") {
         let media_type = take_text(&mut inline, "mimeType");
         if let Some(data) = take_text(&mut inline, "data") {
-            return media_of_data(media_type, data, extra_of(API, inline));
+            return media_of_data(media_type, data, &extra_of(API, inline));
         }
         map.insert("inlineData".into(), Value::Object(inline));
     }
     if let Some(mut file) = take_map(&mut map, "fileData") {
         let media_type = take_text(&mut file, "mimeType");
         if let Some(url) = take_text(&mut file, "fileUri") {
-            return media_of_url(url, media_type, MediaKind::Document, extra_of(API, file));
+            return media_of_url(url, media_type, MediaKind::Document, &extra_of(API, file));
         }
         map.insert("fileData".into(), Value::Object(file));
     }
@@ -273,7 +273,10 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
     // Responses stand in a turn of their own, right behind the calls.
     merge_neighbours(contents, |role| role != RESPONSES, report)
         .into_iter()
-        .map(|(_, role, parts)| json!({ "role": if role == RESPONSES { "user" } else { role }, "parts": parts }))
+        .map(|(_, role, parts)| {
+            let role = if role == RESPONSES { "user" } else { role };
+            Value::Object(object([("role", role.into()), ("parts", Value::Array(parts))]))
+        })
         .collect()
 }
 
@@ -334,7 +337,7 @@ fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value
             let mut inline =
                 Map::from_iter([("mimeType".to_owned(), media_type.into()), ("data".to_owned(), data.into())]);
             inline.extend(media_fields(media, API).cloned().unwrap_or_default());
-            json!({ "inlineData": inline })
+            Value::Object(object([("inlineData", Value::Object(inline))]))
         }
         Ok(MediaRef::Url { url, media_type }) => {
             let mut file = Map::from_iter([

@@ -223,10 +223,15 @@ fn shorten_texts(value: &mut Value, longest: usize) -> bool {
             }
             None => false,
         },
-        Value::Array(items) => items.iter_mut().fold(false, |any, item| shorten_texts(item, longest) || any),
-        Value::Object(map) => map.values_mut().fold(false, |any, item| shorten_texts(item, longest) || any),
+        Value::Array(items) => shorten_all(items.iter_mut(), longest),
+        Value::Object(map) => shorten_all(map.values_mut(), longest),
         _ => false,
     }
+}
+
+fn shorten_all<'v>(values: impl Iterator<Item = &'v mut Value>, longest: usize) -> bool {
+    // Every value is looked at, not only those up to the first that was too long.
+    values.map(|value| shorten_texts(value, longest)).filter(|was_long| *was_long).count() > 0
 }
 
 /// Beginning and end of a text around a mark that says how much is left out; none where that would not be shorter.
@@ -323,7 +328,7 @@ pub(super) fn merge_neighbours(
     merged
 }
 
-/// Names the options that every exporter takes.
+/// What an exporter is given, and what it says of its work.
 pub(super) struct Exporter<'a> {
     pub(super) options: &'a WriteOptions,
     pub(super) report: ExportReport,

@@ -10,8 +10,8 @@ use super::outline::{
     usable_name,
 };
 use super::parts::{
-    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, read_tools,
-    reasoning_block, restore_fields, take_list, take_text, text_block, write_tools,
+    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
+    read_tools, reasoning_block, restore_fields, take_list, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
@@ -77,7 +77,7 @@ pub(super) fn read_item(assembly: &mut Assembly, place: u64, time: Option<i64>, 
             let block = match take_text(&mut map, "result") {
                 Some(data) if !data.is_empty() => {
                     map.insert("type".into(), kind.as_str().into());
-                    media_of_data(Some("image/png".into()), data, extra_of(API, map))
+                    media_of_data(Some("image/png".into()), data, &extra_of(API, map))
                 }
                 _ => {
                     map.insert("type".into(), kind.as_str().into());
@@ -193,19 +193,19 @@ fn read_part(value: Value) -> Block {
         "input_image" => {
             if let Some(url) = take_text(&mut map, "image_url") {
                 map.shift_remove("type");
-                return media_of_url(url, None, MediaKind::Image, extra_of(API, map));
+                return media_of_url(url, None, MediaKind::Image, &extra_of(API, map));
             }
         }
         "input_file" => {
             if let Some(data) = take_text(&mut map, "file_data").or_else(|| take_text(&mut map, "file_url")) {
                 map.shift_remove("type");
-                return media_of_url(data, None, MediaKind::Document, extra_of(API, map));
+                return media_of_url(data, None, MediaKind::Document, &extra_of(API, map));
             }
         }
         "input_audio" => {
             let format = take_text(&mut map, "format").unwrap_or_else(|| "wav".into());
             if let Some(data) = take_text(&mut map, "data") {
-                return media_of_data(Some(format!("audio/{format}")), data, Extra::default());
+                return media_of_data(Some(format!("audio/{format}")), data, &Extra::default());
             }
         }
         _ => {}
@@ -298,7 +298,7 @@ pub(super) fn write_items(outline: &Outline<'_>, exporter: &mut Exporter<'_>, as
 }
 
 fn message_item(role: &str, content: Vec<Value>) -> Value {
-    json!({ "type": "message", "role": role, "content": content })
+    Value::Object(object([("type", "message".into()), ("role", role.into()), ("content", Value::Array(content))]))
 }
 
 fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, bool, Value)>) {
@@ -575,7 +575,7 @@ fn keep_ids_that_hold(items: &mut Vec<(Seq, bool, Value)>, report: &mut ExportRe
         let holds = match &id {
             None => true,
             Some(id) => {
-                let expected = id_prefix(&kind, item);
+                let expected = id_prefix(&kind);
                 let prefixed = expected.is_none_or(|prefix| id.starts_with(prefix));
                 let has_reasoning = kind == "reasoning" || !*of_model || !any_reasoning || reasoned;
                 prefixed && has_reasoning && seen.insert(id.clone())
@@ -591,7 +591,7 @@ fn keep_ids_that_hold(items: &mut Vec<(Seq, bool, Value)>, report: &mut ExportRe
     }
 }
 
-fn id_prefix(kind: &str, _item: &Value) -> Option<&'static str> {
+fn id_prefix(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "message" => "msg_",
         "reasoning" => "rs_",

@@ -210,10 +210,10 @@ impl SessionFile {
         self.folded_answers.extend(self.answers.drain().map(|(id, _)| id));
     }
 
-    fn user(&mut self, assembly: &mut Assembly, place: u64, line: Line) {
+    fn user(&mut self, assembly: &mut Assembly, place: u64, mut line: Line) {
         let time = line.timestamp.as_deref().and_then(rfc3339_ms);
+        let content = line.message.take().and_then(|message| message.content);
         let uuid = line.uuid.as_deref();
-        let content = line.message.as_ref().and_then(|message| message.content.clone());
         let (results, rest) = read_user_content(content);
         if line.is_compact_summary {
             assembly.report.map("user isCompactSummary", place);
@@ -244,7 +244,7 @@ impl SessionFile {
     fn leave_branch(&mut self, assembly: &mut Assembly, place: u64, parent: Option<&str>) {
         let Some(parent) = parent else { return };
         let Some(at) = assembly.live.iter().rposition(|item| item.has_key(parent)) else { return };
-        let prompts_behind = assembly.live.iter().skip(at + 1).any(|item| item.is_user());
+        let prompts_behind = assembly.live.iter().skip(at + 1).any(Item::is_user);
         if prompts_behind {
             // Results of the parent's own step stand behind it; they belong to it.
             let end = assembly

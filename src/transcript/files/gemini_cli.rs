@@ -68,7 +68,7 @@ fn read_record(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>)
             let parts = read_parts(assembly, place, map.shift_remove("content"));
             push_user(assembly, place, time, id.as_deref(), parts);
         }
-        "gemini" | "assistant" | "model" => read_answer(assembly, place, time, id, map),
+        "gemini" | "assistant" | "model" => read_answer(assembly, place, time, id.as_deref(), map),
         other => {
             assembly.report.skip(other, place);
             return;
@@ -78,13 +78,7 @@ fn read_record(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>)
 }
 
 /// An answer holds its calls, and each call its result.
-fn read_answer(
-    assembly: &mut Assembly,
-    place: u64,
-    time: Option<i64>,
-    id: Option<String>,
-    mut map: Map<String, Value>,
-) {
+fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, id: Option<&str>, mut map: Map<String, Value>) {
     let model = take_text(&mut map, "model");
     assembly.note_model(Some("google"), model.as_deref());
     let mut content = Vec::new();
@@ -133,12 +127,12 @@ fn read_answer(
         return;
     }
     let mut message = Message::new("", Role::Assistant, assembly.model_source(), content);
-    message.id = id.clone().unwrap_or_default();
-    let mut item = Item::new(place, message).at(time).keyed(id.as_deref());
+    message.id = id.unwrap_or_default().to_owned();
+    let mut item = Item::new(place, message).at(time).keyed(id);
     item.usage = take_map(&mut map, "tokens").and_then(|tokens| read_tokens(&tokens));
     assembly.push(item);
     for result in results {
-        assembly.push(Item::new(place, result).at(time).keyed(id.as_deref()));
+        assembly.push(Item::new(place, result).at(time).keyed(id));
     }
 }
 

@@ -294,7 +294,7 @@ fn read_block(value: Value) -> Block {
         Some("image") => {
             let media_type = take_text(&mut map, "mimeType");
             if let Some(data) = take_text(&mut map, "data") {
-                return media_of_data(media_type, data, Extra::default());
+                return media_of_data(media_type, data, &Extra::default());
             }
         }
         _ => {}

@@ -131,7 +131,7 @@ fn answer(assembly: &mut Assembly, place: u64, time: Option<i64>, line: Line) {
     assembly.report.map("assistant", place);
     // Some versions write a thought and the call behind it as two records of one id.
     let same = |item: &&mut Item| line.uuid.as_deref().is_some_and(|uuid| item.has_key(uuid));
-    if let Some(item) = assembly.open_answer().filter(|item| same(&item)) {
+    if let Some(item) = assembly.open_answer().filter(same) {
         item.message.content.extend(content);
         item.usage = usage.or(item.usage.take());
         assembly.report.repair(Repair::MessageJoined, place);
