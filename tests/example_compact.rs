@@ -85,7 +85,7 @@ fn without_a_file_the_sample_is_compacted() {
 #[test]
 fn the_sample_is_realistic_in_size() {
     let value = json_of(&run(&["--json"], ""));
-    assert_eq!(value["format"], "session");
+    assert_eq!(value["format"], "harness");
     assert_eq!(value["preset"], "standard");
     assert_eq!(value["outcome"], "compacted");
     assert!(value["before"]["messages"].as_u64() > Some(60));
@@ -105,7 +105,12 @@ fn chat_messages_come_back_as_chat_messages_with_their_pairs_whole() {
     let args = ["-", "--window", "4000", "--json", "--out", out.to_str().unwrap()];
     let output = run(&args, &chat(12).to_string());
     let value = json_of(&output);
-    assert_eq!((&value["format"], &value["outcome"]), (&json!("chat"), &json!("compacted")), "{}", stderr(&output));
+    assert_eq!(
+        (&value["format"], &value["outcome"]),
+        (&json!("chat-completions"), &json!("compacted")),
+        "{}",
+        stderr(&output)
+    );
     let written: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(written[0], json!({"role": "system", "content": "You help with tide gauges."}));

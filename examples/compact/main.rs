@@ -1,7 +1,7 @@
 //! Compacts a conversation and says what it did.
 //!
-//! `cargo run --release --example compact` folds an embedded sample; `-- FILE` takes a session file or a JSON array of chat
-//! messages, `-- -` standard input.
+//! `cargo run --release --example compact` folds an embedded sample; `-- FILE` takes a session file of this crate, of Codex, Claude
+//! Code, Qwen Code, gemini-cli, opencode, pi, SWE-agent or OpenHands, or the messages of an API; `-- -` standard input.
 
 mod input;
 mod openai;
@@ -17,13 +17,14 @@ use arya_presets::{
 };
 use clap::{Parser, ValueEnum};
 
-use input::{Conversation, Format};
+use arya_presets::transcript::Target;
+use input::Conversation;
 use report::Report;
 
 #[derive(Parser)]
 #[command(name = "compact", about = "Compacts a conversation and says what it did.")]
 struct Args {
-    /// A session file or a JSON array of chat messages; `-` for standard input. Without it, an embedded sample.
+    /// A session file or the messages of an API; `-` for standard input. Without it, an embedded sample.
     file: Option<PathBuf>,
     /// The preset to compact with: standard, arya-standard, arya-qwen, arya-claude or arya-automation.
     #[arg(long, default_value = "standard")]
@@ -49,9 +50,12 @@ struct Args {
     /// Model to ask there.
     #[arg(long, required_if_eq("summarizer", "openai"))]
     model: Option<String>,
-    /// Where to write the compacted conversation, in the format in which it came.
+    /// Where to write the compacted conversation, in the format in which it came. A tool's own file is copied and gone on with.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Another format to write: chat-completions, responses, anthropic, gemini, codex-rollout, claude-code, qwen-code, pi, harness.
+    #[arg(long, requires = "out")]
+    to: Option<String>,
     /// Print one JSON object and nothing else.
     #[arg(long)]
     json: bool,
@@ -92,6 +96,12 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let policy = Policy { max_checkpoint_chars: args.max_checkpoint_chars, ..policy };
     let mut engine = BaseEngine::new(policy, kit, RuleSet::Default).map_err(|error| error.to_string())?;
     let mut conversation = input::read(args.file.as_deref())?;
+    // What cannot be written is said before anything is done.
+    let target = match (&args.out, &args.to) {
+        (None, _) => None,
+        (Some(_), None) => Some(input::target_of(&conversation)?),
+        (Some(_), Some(name)) => Some(Target::of_name(name).ok_or_else(|| format!("no format is called {name:?}"))?),
+    };
     let session = &mut conversation.session;
     let situation = situation(args, session);
     let events_before = session.revision();
@@ -117,8 +127,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         }
     };
     report.after(&mut engine, session, &situation, events_before, &result).map_err(|error| error.to_string())?;
-    if let Some(path) = &args.out {
-        write_out(&conversation, path)?;
+    if let (Some(path), Some(target)) = (&args.out, target) {
+        write_out(&conversation, target, report.before.tokens, path)?;
         eprintln!("written to {}", path.display());
     }
     let text = if args.json { report.json() } else { report.text() };
@@ -171,11 +181,13 @@ fn work(
     }
 }
 
-fn write_out(conversation: &Conversation, path: &std::path::Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
-    match conversation.format {
-        Format::Session => conversation.session.write_jsonl(file).map_err(failed),
-        Format::Chat => input::write_chat(&conversation.session, file).map_err(failed),
-    }
+fn write_out(
+    conversation: &Conversation,
+    target: Target,
+    tokens_before: u64,
+    path: &std::path::Path,
+) -> Result<(), String> {
+    let at = |error: String| format!("{}: {error}", path.display());
+    let file = std::fs::File::create(path).map_err(|error| at(error.to_string()))?;
+    input::write(conversation, target, tokens_before, std::io::BufWriter::new(file)).map_err(at)
 }

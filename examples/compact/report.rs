@@ -5,7 +5,7 @@ use std::fmt::Write;
 use arya_presets::{BaseEngine, Block, CompactionError, Landed, Message, Outcome, Seq, Session, Situation};
 use serde_json::{Value, json};
 
-use crate::input::Format;
+use arya_presets::transcript::Format;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Size {
@@ -138,7 +138,7 @@ impl Report {
     pub(crate) fn json(&self) -> String {
         let size = |size: Size| json!({ "tokens": size.tokens, "messages": size.messages });
         let mut value = json!({
-            "format": self.format.as_str(),
+            "format": self.format.name(),
             "preset": self.preset,
             "before": size(self.before),
             "after": size(self.after),

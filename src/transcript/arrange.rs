@@ -32,6 +32,8 @@ pub(super) struct Arrangement {
 pub(super) struct Piece {
     pub(super) message: usize,
     pub(super) results: Vec<Option<usize>>,
+    /// In which order the results follow: as they stand where all of them stand right behind their message, else as the calls do.
+    pub(super) order: Vec<usize>,
 }
 
 /// A call: its message, and its place among the calls of that message.
@@ -82,6 +84,7 @@ pub(super) fn arrange<T: Paired>(items: &[T]) -> Arrangement {
     }
     // The next answer of the model behind each message: a result that stands elsewhere than between the two is moved.
     let mut next_answer = items.len();
+    let mut next_message = items.len();
     for (position, item) in items.iter().enumerate().rev() {
         if item.answers().is_some() {
             continue;
@@ -89,10 +92,17 @@ pub(super) fn arrange<T: Paired>(items: &[T]) -> Arrangement {
         let of_calls: Vec<Option<usize>> =
             (0..item.calls().count()).map(|slot| results.get(&(position, slot)).copied()).collect();
         arrangement.moved.extend(of_calls.iter().flatten().filter(|at| **at < position || **at > next_answer));
+        let stands_behind = |at: &usize| *at > position && *at < next_message;
+        let mut order: Vec<usize> = (0..of_calls.len()).collect();
+        if of_calls.iter().flatten().all(stands_behind) {
+            // Unanswered calls come last.
+            order.sort_by_key(|slot| of_calls.get(*slot).copied().flatten().unwrap_or(usize::MAX));
+        }
         if item.is_answer_of_model() {
             next_answer = position;
         }
-        arrangement.pieces.push(Piece { message: position, results: of_calls });
+        next_message = position;
+        arrangement.pieces.push(Piece { message: position, results: of_calls, order });
     }
     arrangement.pieces.reverse();
     arrangement.moved.sort_unstable();
@@ -139,7 +149,15 @@ mod tests {
     fn parallel_results_pair_by_id_in_whatever_order_they_come() {
         let items = [User, Answer(vec!["a", "b"]), Result("b"), Result("a")];
         assert_eq!(results_of(&items), [vec![Some(3), Some(2)]]);
-        assert!(arrange(&items).moved.is_empty());
+        let arranged = arrange(&items);
+        assert!(arranged.moved.is_empty());
+        assert_eq!(arranged.pieces[1].order, [1, 0], "they stay as they stand");
+        let items = [Answer(vec!["a", "b"]), Result("b"), User, Result("a")];
+        assert_eq!(
+            arrange(&items).pieces[0].order,
+            [0, 1],
+            "results that must be moved follow in the order of the calls"
+        );
     }
 
     #[test]

@@ -212,11 +212,11 @@ impl Assembly {
 
     /// The session, with turns, steps and every result behind its call.
     pub(super) fn finish(mut self) -> Result<Import, TranscriptError> {
-        if self.live.is_empty() {
+        let arranged = arrange(&self.live);
+        if arranged.pieces.is_empty() {
             let (format, records) = (self.report.format, self.report.records);
             return Err(TranscriptError::NoConversation { format, records });
         }
-        let arranged = arrange(&self.live);
         for (repair, positions) in [
             (Repair::ResultMoved, &arranged.moved),
             (Repair::ResultWithoutCall, &arranged.orphans),
@@ -333,8 +333,8 @@ impl SessionWriter {
             extra: Extra::default(),
         }))));
         self.waits = false;
-        for result in results {
-            let Some(mut result) = result else {
+        for slot in piece.order {
+            let Some(mut result) = results.get_mut(slot).and_then(Option::take) else {
                 report.repair(Repair::CallWithoutResult, place);
                 self.waits = true;
                 continue;

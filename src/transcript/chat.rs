@@ -31,10 +31,13 @@ pub(super) fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64
         assembly.report.unreadable(place, "a message needs a role");
         return;
     };
+    let Some(content) = read_content(map.shift_remove("content")) else {
+        assembly.report.unreadable(place, "content must be a text, a list of parts, or null");
+        return;
+    };
     match role.as_str() {
-        "system" | "developer" => read_system(assembly, place, time, role, map),
+        "system" | "developer" => read_system(assembly, place, time, (role, content), map),
         "user" => {
-            let content = read_content(map.shift_remove("content"));
             if content.is_empty() {
                 assembly.report.skip("user without content", place);
                 return;
@@ -47,10 +50,9 @@ pub(super) fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64
             assembly.live.extend(items);
             assembly.report.map("user", place);
         }
-        "assistant" => read_answer(assembly, place, time, map),
+        "assistant" => read_answer(assembly, place, time, content, map),
         "tool" | "function" => {
             let id = take_text(&mut map, "tool_call_id").unwrap_or_default();
-            let content = read_content(map.shift_remove("content"));
             let message = result_message(&id, content, None, extra_of(API, map));
             assembly.push(Item::new(place, message).at(time));
             assembly.report.map("tool", place);
@@ -59,8 +61,13 @@ pub(super) fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64
     }
 }
 
-fn read_system(assembly: &mut Assembly, place: u64, time: Option<i64>, role: String, mut map: Map<String, Value>) {
-    let content = read_content(map.shift_remove("content"));
+fn read_system(
+    assembly: &mut Assembly,
+    place: u64,
+    time: Option<i64>,
+    (role, content): (String, Vec<Block>),
+    map: Map<String, Value>,
+) {
     assembly.report.map(&role, place);
     if assembly.live.is_empty() && assembly.system.is_none() {
         let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
@@ -73,7 +80,7 @@ fn read_system(assembly: &mut Assembly, place: u64, time: Option<i64>, role: Str
     }
 }
 
-fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, mut map: Map<String, Value>) {
+fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, said: Vec<Block>, mut map: Map<String, Value>) {
     let mut content = Vec::new();
     for field in ["reasoning_content", "reasoning"] {
         if let Some(text) = take_text(&mut map, field) {
@@ -81,7 +88,7 @@ fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, mut map: 
             content.push(reasoning_block(text, API, rest));
         }
     }
-    content.extend(read_content(map.shift_remove("content")));
+    content.extend(said);
     for call in take_list(&mut map, "tool_calls").unwrap_or_default() {
         match read_call(call) {
             Some(call) => content.push(call),
@@ -150,14 +157,14 @@ fn read_call(value: Value) -> Option<Block> {
     Some(Block::ToolCall(ToolCall { id, name, arguments, extra: extra_of(API, map) }))
 }
 
-fn read_content(value: Option<Value>) -> Vec<Block> {
-    match value {
+fn read_content(value: Option<Value>) -> Option<Vec<Block>> {
+    Some(match value {
         Some(Value::String(text)) if text.is_empty() => Vec::new(),
         Some(Value::String(text)) => vec![Block::text(text)],
         Some(Value::Array(parts)) => parts.into_iter().map(read_part).collect(),
         Some(Value::Null) | None => Vec::new(),
-        Some(other) => vec![opaque(API, other)],
-    }
+        Some(_) => return None,
+    })
 }
 
 fn read_part(value: Value) -> Block {
@@ -221,7 +228,7 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
             if let Some(answer) = answer(exporter, part) {
                 messages.push((part.seq, answer));
             }
-            for call in &part.calls {
+            for call in part.results() {
                 let content = result_content(exporter, call.result, call.seq);
                 let mut map = object([("role", "tool".into()), ("tool_call_id", call.id.as_str().into())]);
                 map.insert("content".into(), content);
@@ -342,6 +349,14 @@ fn said(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>, strict: bo
     }
     if parts.is_empty() {
         return None;
+    }
+    if message.source.is_checkpoint() && parts.len() > 1 {
+        // Servers that know strings only are many, and a checkpoint must reach all of them.
+        let texts: Option<Vec<&str>> = parts.iter().map(|part| part.get("text")?.as_str()).collect();
+        if let Some(texts) = texts {
+            report.note(Change::TextsJoined, part.seq);
+            parts = vec![json!({ "type": "text", "text": texts.join("\n\n") })];
+        }
     }
     if role != kind {
         report.note(Change::RoleChanged, part.seq);

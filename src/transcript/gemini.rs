@@ -307,7 +307,7 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
         contents.push((part.seq, if part.is_answer { "model" } else { "user" }, written));
         if !part.calls.is_empty() {
             let mut responses = Vec::with_capacity(part.calls.len());
-            for call in &part.calls {
+            for call in part.results() {
                 let own_id = call.call.extra.get(MADE_ID).is_none();
                 // The change of the name is reported with the call.
                 let name = function_name(&call.call.name, part.seq, &mut ExportReport::new(report.target));
@@ -484,7 +484,7 @@ fn write_response(
         }
     }
     if texts.len() > 1 {
-        report.note(Change::NeighboursMerged, seq);
+        report.note(Change::TextsJoined, seq);
     }
     let text = texts.join("\n");
     let response = match whole {

@@ -59,6 +59,15 @@ pub(super) struct Part<'a> {
     pub(super) is_answer: bool,
     /// One for each call, in the order of the calls.
     pub(super) calls: Vec<Answered<'a>>,
+    /// In which order the results follow.
+    order: Vec<usize>,
+}
+
+impl<'a> Part<'a> {
+    /// The calls in the order in which their results follow.
+    pub(super) fn results(&self) -> impl Iterator<Item = &Answered<'a>> {
+        self.order.iter().filter_map(|slot| self.calls.get(*slot))
+    }
 }
 
 /// Which call ids a target takes.
@@ -119,8 +128,8 @@ impl<'a> Outline<'a> {
             if entry.message.content.iter().any(|block| is_misplaced(block, is_answer)) {
                 report.note(Change::CallDropped, entry.seq);
             }
-            report.messages += 1 + calls.iter().filter(|call| call.result.is_some()).count() as u64;
-            parts.push(Part { seq: entry.seq, message: entry.message, is_answer, calls });
+            let order = piece.order;
+            parts.push(Part { seq: entry.seq, message: entry.message, is_answer, calls, order });
         }
         let header = session.request_header();
         Self {

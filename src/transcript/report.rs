@@ -168,6 +168,8 @@ pub enum Change {
     NeighboursMerged,
     /// A first message of the user was added, because the target demands one.
     UserTurnAdded,
+    /// Several texts of one message became one text.
+    TextsJoined,
     /// Reasoning was left out, because the target does not take it, or takes only what it signed.
     ReasoningDropped,
     /// An item that only the API that wrote it can read was left out.

@@ -288,7 +288,7 @@ pub(super) fn write_items(outline: &Outline<'_>, exporter: &mut Exporter<'_>, as
     for part in &outline.parts {
         if part.is_answer {
             write_answer(exporter, part, &mut items, as_file);
-            for call in &part.calls {
+            for call in part.results() {
                 items.push((call.seq, output_item(call, &mut exporter.report)));
             }
         } else {

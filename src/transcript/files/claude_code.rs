@@ -412,7 +412,7 @@ pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Ex
                 "usage": { "input_tokens": 0, "output_tokens": 0 },
             });
             record("assistant", json!({ "message": message }), &mut parent);
-            for call in &part.calls {
+            for call in part.results() {
                 let result = write_result(&call.id, call.result, call.seq, &mut exporter.report);
                 record("user", json!({ "message": { "role": "user", "content": [result] } }), &mut parent);
             }
