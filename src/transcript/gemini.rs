@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::assembly::{Assembly, Item, MADE_ID, opaque, result_message};
 use super::outline::{
-    Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
+    Content, Exporter, IdRules, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours,
 };
 use super::parts::{
@@ -216,15 +216,19 @@ fn read_response_value(mut map: Map<String, Value>) -> (Vec<Block>, Option<bool>
     }
     if map.len() == 1 {
         if let Some(text) = take_text(&mut map, "output") {
-            return (vec![Block::text(text)], None);
+            return (text_unless_empty(text), None);
         }
         if let Some(text) = take_text(&mut map, "error") {
-            return (vec![Block::text(text)], Some(true));
+            return (text_unless_empty(text), Some(true));
         }
     }
     let is_error = map.get("error").is_some_and(|error| !error.is_null()).then_some(true);
     let whole = Map::from_iter([(WHOLE_RESPONSE.to_owned(), true.into())]);
     (vec![text_block(Value::Object(map).to_string(), API, whole)], is_error)
+}
+
+fn text_unless_empty(text: String) -> Vec<Block> {
+    if text.is_empty() { Vec::new() } else { vec![Block::text(text)] }
 }
 
 /// The first call of the newest answer that has this name, an id that was made here, and no response yet.
@@ -362,7 +366,10 @@ fn write_parts(part: &Part<'_>, report: &mut ExportReport) -> Vec<Value> {
                     written.push(write_text(text));
                 }
                 Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
-                Content::Media(media) => written.push(write_media(media, seq, report)),
+                Content::Media(media) => {
+                    let part = write_media(media, seq, report);
+                    written.push(part.unwrap_or_else(|marker| json!({ "text": marker })));
+                }
                 Content::Own(item) if takes_part(item) => written.push(item.clone()),
                 Content::Own(_) => report.note(Change::OpaqueDropped, seq),
             }
@@ -422,19 +429,20 @@ fn restore_media(map: &mut Map<String, Value>, media: &MediaBlock) {
     }
 }
 
-fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value {
+/// Media as a part, or the marker that stands for it.
+fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Result<Value, String> {
     let takes = |reference: &MediaRef<'_>| match reference {
         MediaRef::Data { .. } => true,
         MediaRef::Url { media_type, .. } => media_type.is_some(),
     };
-    match media_or_marker(media, takes, seq, report) {
-        Ok(MediaRef::Data { media_type, data }) => {
+    Ok(match media_or_marker(media, takes, seq, report)? {
+        MediaRef::Data { media_type, data } => {
             let mut inline =
                 Map::from_iter([("mimeType".to_owned(), media_type.into()), ("data".to_owned(), data.into())]);
             restore_media(&mut inline, media);
             json!({ "inlineData": inline })
         }
-        Ok(MediaRef::Url { url, media_type }) => {
+        MediaRef::Url { url, media_type } => {
             let mut file = Map::from_iter([
                 ("mimeType".to_owned(), media_type.unwrap_or_default().into()),
                 ("fileUri".to_owned(), url.into()),
@@ -442,8 +450,7 @@ fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value
             restore_media(&mut file, media);
             json!({ "fileData": file })
         }
-        Err(marker) => json!({ "text": marker }),
-    }
+    })
 }
 
 fn write_response(
@@ -462,7 +469,7 @@ fn write_response(
         inner.insert("response".into(), json!({ "error": NO_RESULT }));
         return json!({ "functionResponse": inner });
     };
-    let mut texts: Vec<&str> = Vec::new();
+    let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut whole = None;
     let mut media = Vec::new();
     for content in contents(&result.content, API, seq, false, report) {
@@ -475,9 +482,12 @@ fn write_response(
                         continue;
                     }
                 }
-                texts.push(&text.text);
+                texts.push(Cow::Borrowed(&text.text));
             }
-            Content::Media(block) => media.push(write_media(block, seq, report)),
+            Content::Media(block) => match write_media(block, seq, report) {
+                Ok(part) => media.push(part),
+                Err(marker) => texts.push(Cow::Owned(marker)),
+            },
             Content::Own(item) if takes_part(item) => media.push(item.clone()),
             Content::Own(_) => report.note(Change::OpaqueDropped, seq),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
@@ -490,13 +500,11 @@ fn write_response(
     let response = match whole {
         Some(mut map) => {
             if !text.is_empty() {
-                map.insert("output".into(), text.into());
+                // What the response says of itself stands; a text that was put beside it takes the next free name.
+                let key = if map.contains_key("output") { "text" } else { "output" };
+                map.entry(key).or_insert_with(|| text.into());
             }
             map
-        }
-        None if text.is_empty() && media.is_empty() => {
-            report.note(Change::EmptyContentMarked, seq);
-            Map::from_iter([("output".to_owned(), NO_CONTENT.into())])
         }
         None => {
             let key = if result.is_error == Some(true) { "error" } else { "output" };
