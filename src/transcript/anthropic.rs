@@ -14,6 +14,7 @@ use super::parts::{
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
+use super::validate::anthropic::{takes_block, takes_in_result};
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, TextBlock, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
@@ -413,7 +414,7 @@ pub(super) fn write_content(
             match content {
                 Content::Text(text) if text.text.trim().is_empty() => report.note(Change::EmptyTextDropped, seq),
                 Content::Text(text) => written.push(write_text(text)),
-                Content::Reasoning(text) if keeps_thinking => {
+                Content::Reasoning(text) if keeps_thinking && part.is_answer => {
                     let mut map = Map::from_iter([
                         ("type".to_owned(), "thinking".into()),
                         ("thinking".to_owned(), text.text.as_str().into()),
@@ -428,7 +429,8 @@ pub(super) fn write_content(
                 }
                 Content::Media(media) => written.push(write_media(media, seq, report)),
                 Content::Own(_) if is_redacted(block) && !keeps_thinking => report.note(Change::ReasoningDropped, seq),
-                Content::Own(item) => written.push(item.clone()),
+                Content::Own(item) if takes_block(part.is_answer, item) => written.push(item.clone()),
+                Content::Own(_) => report.note(Change::OpaqueDropped, seq),
             }
         }
     }
@@ -503,8 +505,4 @@ pub(super) fn write_result(id: &str, result: Option<&ToolResult>, seq: Seq, repo
     }
     restore_fields(&mut map, &result.extra, API);
     Value::Object(map)
-}
-
-fn takes_in_result(item: &Value) -> bool {
-    matches!(item.get("type").and_then(Value::as_str), Some("image" | "document" | "search_result" | "tool_reference"))
 }

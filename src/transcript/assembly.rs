@@ -90,7 +90,9 @@ pub(super) fn result_message(call_id: &str, content: Vec<Block>, is_error: Optio
 
 /// An item that only the API that wrote it can read.
 pub(super) fn opaque(api: &str, item: Value) -> Block {
-    let kind = item.get("type").and_then(Value::as_str).unwrap_or("item").to_owned();
+    // A block of one of these types is media, whatever else it holds.
+    let is_free = |kind: &&str| !matches!(*kind, "image" | "document" | "audio");
+    let kind = item.get("type").and_then(Value::as_str).filter(is_free).unwrap_or("item").to_owned();
     let mut wrapped = serde_json::Map::new();
     wrapped.insert("type".into(), kind.into());
     wrapped.insert("api".into(), api.into());

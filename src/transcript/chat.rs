@@ -8,15 +8,20 @@ use super::outline::{
 };
 use super::parts::{
     ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
-    reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
+    reasoning_block, restore_but, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
+use super::validate::chat::takes_part;
 use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaKind, Message, Role, Source, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
 pub(super) const API: &str = "chat-completions";
+
+/// Fields of a message that its content and source tell.
+const OWN_FIELDS: [&str; 7] =
+    ["role", "content", "tool_calls", "tool_call_id", "function_call", "reasoning_content", "reasoning"];
 
 /// Reads one message.
 pub(super) fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64>, value: Value) {
@@ -87,7 +92,10 @@ fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, said: Vec
     }
     content.extend(said);
     for call in take_list(&mut map, "tool_calls").unwrap_or_default() {
-        content.extend(read_call(call));
+        match read_call(call) {
+            Some(call) => content.push(call),
+            None => assembly.report.unreadable(place, "a call must be an object with a function and its name"),
+        }
     }
     if let Some(mut call) = take_map(&mut map, "function_call") {
         let name = take_text(&mut call, "name").unwrap_or_default();
@@ -139,7 +147,9 @@ fn read_call(value: Value) -> Option<Block> {
     let id = take_text(&mut map, "id").unwrap_or_default();
     let kind = take_text(&mut map, "type").unwrap_or_else(|| "function".into());
     map.shift_remove("index");
-    let mut inner = take_map(&mut map, if kind == "custom" { "custom" } else { "function" })?;
+    // Some writers keep name and arguments beside the id.
+    let inner = take_map(&mut map, if kind == "custom" { "custom" } else { "function" });
+    let mut inner = inner.or_else(|| map.contains_key("name").then(|| std::mem::take(&mut map)))?;
     let name = take_text(&mut inner, "name").unwrap_or_default();
     let key = if kind == "custom" { "input" } else { "arguments" };
     let arguments = arguments_text(inner.shift_remove(key));
@@ -225,7 +235,7 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
                 let mut map = object([("role", "tool".into()), ("tool_call_id", call.id.as_str().into())]);
                 map.insert("content".into(), content);
                 if let Some(result) = call.result {
-                    restore_fields(&mut map, &result.extra, API);
+                    restore_but(&mut map, &result.extra, API, &OWN_FIELDS);
                 }
                 messages.push((call.seq, map));
             }
@@ -314,18 +324,24 @@ fn text_part(text: &str, extra: &Extra) -> Value {
 fn said(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>, strict: bool) -> Option<Map<String, Value>> {
     let message = part.message;
     let report = &mut exporter.report;
+    let (kind, takes_media) = match message.source.kind() {
+        kind @ ("system" | "developer") => (kind, strict),
+        _ => ("user", true),
+    };
+    let role = if strict { "user" } else { kind };
     let mut parts = Vec::new();
     for content in contents(&message.content, API, part.seq, message.source.is_checkpoint(), report) {
         match content {
             Content::Text(text) => parts.push(text_part(&text.text, &text.extra)),
-            Content::Media(media) => match media_part(media) {
+            Content::Media(media) => match media_part(media).filter(|_| takes_media) {
                 Some(part) => parts.push(part),
                 None => {
                     report.note(Change::MediaReplaced, part.seq);
                     parts.push(json!({ "type": "text", "text": media_marker(media) }));
                 }
             },
-            Content::Own(item) => parts.push(item.clone()),
+            Content::Own(item) if takes_part(role, item) => parts.push(item.clone()),
+            Content::Own(_) => report.note(Change::OpaqueDropped, part.seq),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, part.seq),
         }
     }
@@ -340,17 +356,11 @@ fn said(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>, strict: bo
             parts = vec![json!({ "type": "text", "text": texts.join("\n\n") })];
         }
     }
-    let kind = message.source.kind();
-    let role = match kind {
-        "system" | "developer" if !strict => kind,
-        "system" | "developer" => {
-            report.note(Change::RoleChanged, part.seq);
-            "user"
-        }
-        _ => "user",
-    };
+    if role != kind {
+        report.note(Change::RoleChanged, part.seq);
+    }
     let mut map = object([("role", role.into()), ("content", parts_value(parts))]);
-    restore_fields(&mut map, &message.extra, API);
+    restore_but(&mut map, &message.extra, API, &OWN_FIELDS);
     Some(map)
 }
 
@@ -403,7 +413,8 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
                 report.note(Change::MediaReplaced, part.seq);
                 parts.push(json!({ "type": "text", "text": media_marker(media) }));
             }
-            Content::Own(item) => parts.push(item.clone()),
+            Content::Own(item) if takes_part("assistant", item) => parts.push(item.clone()),
+            Content::Own(_) => report.note(Change::OpaqueDropped, part.seq),
         }
     }
     let calls: Vec<Value> = part
@@ -445,7 +456,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
     if !calls.is_empty() {
         map.insert("tool_calls".into(), Value::Array(calls));
     }
-    restore_fields(&mut map, &part.message.extra, API);
+    restore_but(&mut map, &part.message.extra, API, &OWN_FIELDS);
     Some(map)
 }
 
@@ -468,7 +479,8 @@ fn result_content(exporter: &mut Exporter<'_>, result: Option<&ToolResult>, seq:
                 report.note(Change::MediaReplaced, seq);
                 parts.push(json!({ "type": "text", "text": media_marker(media) }));
             }
-            Content::Own(item) => parts.push(item.clone()),
+            Content::Own(item) if takes_part("tool", item) => parts.push(item.clone()),
+            Content::Own(_) => report.note(Change::OpaqueDropped, seq),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
         }
     }

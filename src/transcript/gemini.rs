@@ -1,19 +1,22 @@
 //! Gemini's `contents`, which Qwen Code keeps in its chat files, too.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::WriteOptions;
 use super::assembly::{Assembly, Item, MADE_ID, opaque, result_message};
 use super::outline::{
-    CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
-    media_or_marker, merge_neighbours, usable_name,
+    CallRules, Content, Exporter, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents, media_or_marker,
+    merge_neighbours,
 };
 use super::parts::{
     MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
-    reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
+    reasoning_block, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport, Repair};
+use super::validate::gemini::{is_data_field, takes_name, takes_part};
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, TextBlock, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
@@ -21,6 +24,9 @@ pub(super) const API: &str = "gemini";
 
 /// Key under which a text says that it is the JSON of a whole response, not its `output`.
 const WHOLE_RESPONSE: &str = "wholeResponse";
+
+/// Most characters of a function's name.
+const LONGEST_NAME: usize = 64;
 
 /// What the parts of one content hold.
 #[derive(Default)]
@@ -81,6 +87,7 @@ pub(super) fn read_parts(assembly: &mut Assembly, place: u64, parts: Option<Valu
             }
             continue;
         };
+        use_json_names(&mut map);
         if let Some(mut call) = take_map(&mut map, "functionCall") {
             let block = read_call(assembly, place, &mut call, map);
             read.content.push(block);
@@ -92,6 +99,38 @@ pub(super) fn read_parts(assembly: &mut Assembly, place: u64, parts: Option<Valu
         }
     }
     read
+}
+
+/// The API takes every field by its name in protocol buffers, too, and some clients write that.
+fn use_json_names(part: &mut Map<String, Value>) {
+    const NAMES: [(&str, &str); 8] = [
+        ("inline_data", "inlineData"),
+        ("file_data", "fileData"),
+        ("function_call", "functionCall"),
+        ("function_response", "functionResponse"),
+        ("executable_code", "executableCode"),
+        ("code_execution_result", "codeExecutionResult"),
+        ("thought_signature", "thoughtSignature"),
+        ("video_metadata", "videoMetadata"),
+    ];
+    const INNER_NAMES: [(&str, &str); 3] =
+        [("mime_type", "mimeType"), ("file_uri", "fileUri"), ("display_name", "displayName")];
+    rename(part, &NAMES);
+    for key in ["inlineData", "fileData"] {
+        if let Some(Value::Object(inner)) = part.get_mut(key) {
+            rename(inner, &INNER_NAMES);
+        }
+    }
+}
+
+fn rename(map: &mut Map<String, Value>, names: &[(&str, &str)]) {
+    for (proto, name) in names {
+        if !map.contains_key(*name)
+            && let Some(value) = map.shift_remove(*proto)
+        {
+            map.insert((*name).to_owned(), value);
+        }
+    }
 }
 
 fn read_part(mut map: Map<String, Value>) -> Block {
@@ -116,22 +155,31 @@ fn read_part(mut map: Map<String, Value>) -> Block {
     opaque(API, Value::Object(map))
 }
 
-fn read_call(assembly: &mut Assembly, place: u64, call: &mut Map<String, Value>, rest: Map<String, Value>) -> Block {
-    let mut extra = extra_of(API, rest);
-    let id = match take_text(call, "id").filter(|id| !id.is_empty()) {
-        Some(id) => id,
-        None => {
-            assembly.report.repair(Repair::CallIdMade, place);
-            extra.insert(MADE_ID, true.into());
-            assembly.make_call_id()
-        }
-    };
+fn read_call(
+    assembly: &mut Assembly,
+    place: u64,
+    call: &mut Map<String, Value>,
+    mut rest: Map<String, Value>,
+) -> Block {
+    let given_id = take_text(call, "id").filter(|id| !id.is_empty());
+    let made_id = given_id.is_none();
+    let id = given_id.unwrap_or_else(|| {
+        assembly.report.repair(Repair::CallIdMade, place);
+        assembly.make_call_id()
+    });
     let name = take_text(call, "name").unwrap_or_default();
     let arguments = match call.shift_remove("args") {
         Some(Value::String(text)) => text,
         Some(Value::Null) | None => "{}".into(),
         Some(args) => args.to_string(),
     };
+    if !call.is_empty() {
+        rest.insert("functionCall".into(), Value::Object(std::mem::take(call)));
+    }
+    let mut extra = extra_of(API, rest);
+    if made_id {
+        extra.insert(MADE_ID, true.into());
+    }
     Block::ToolCall(ToolCall { id, name, arguments, extra })
 }
 
@@ -139,7 +187,7 @@ fn read_response(
     assembly: &Assembly,
     before: &[Message],
     mut response: Map<String, Value>,
-    rest: Map<String, Value>,
+    mut rest: Map<String, Value>,
 ) -> Message {
     let name = take_text(&mut response, "name").unwrap_or_default();
     let id = take_text(&mut response, "id").filter(|id| !id.is_empty());
@@ -151,9 +199,13 @@ fn read_response(
         Some(other) => (vec![Block::text(other.to_string())], None),
     };
     for part in take_list(&mut response, "parts").unwrap_or_default() {
-        if let Value::Object(map) = part {
+        if let Value::Object(mut map) = part {
+            use_json_names(&mut map);
             content.push(read_part(map));
         }
+    }
+    if !response.is_empty() {
+        rest.insert("functionResponse".into(), Value::Object(response));
     }
     result_message(&id, content, is_error, extra_of(API, rest))
 }
@@ -165,15 +217,19 @@ fn read_response_value(mut map: Map<String, Value>) -> (Vec<Block>, Option<bool>
     }
     if map.len() == 1 {
         if let Some(text) = take_text(&mut map, "output") {
-            return (vec![Block::text(text)], None);
+            return (text_unless_empty(text), None);
         }
         if let Some(text) = take_text(&mut map, "error") {
-            return (vec![Block::text(text)], Some(true));
+            return (text_unless_empty(text), Some(true));
         }
     }
     let is_error = map.get("error").is_some_and(|error| !error.is_null()).then_some(true);
     let whole = Map::from_iter([(WHOLE_RESPONSE.to_owned(), true.into())]);
     (vec![text_block(Value::Object(map).to_string(), API, whole)], is_error)
+}
+
+fn text_unless_empty(text: String) -> Vec<Block> {
+    if text.is_empty() { Vec::new() } else { vec![Block::text(text)] }
 }
 
 /// The first call of the newest answer that has this name, an id that was made here, and no response yet.
@@ -258,7 +314,8 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
             let mut responses = Vec::with_capacity(part.calls.len());
             for call in part.results() {
                 let own_id = call.call.extra.get(MADE_ID).is_none();
-                let name = usable_name(&call.call.name, 64, part.seq, report);
+                // The change of the name is reported with the call.
+                let name = function_name(&call.call.name, part.seq, &mut ExportReport::new(report.target));
                 responses.push(write_response(&name, own_id.then_some(&*call.id), call.result, call.seq, report));
             }
             if !responses.is_empty() {
@@ -294,61 +351,115 @@ fn write_parts(part: &Part<'_>, options: &WriteOptions, report: &mut ExportRepor
             if call.extra.get(MADE_ID).is_none() {
                 inner.insert("id".into(), answered.id.as_str().into());
             }
-            inner.insert("name".into(), usable_name(&call.name, 64, seq, report).into());
+            inner.insert("name".into(), function_name(&call.name, seq, report).into());
             inner.insert("args".into(), Value::Object(arguments_object(call, options, seq, report)));
+            restore_inner(&mut inner, &call.extra, "functionCall");
             let mut map = Map::from_iter([("functionCall".to_owned(), Value::Object(inner))]);
-            restore_fields(&mut map, &call.extra, API);
+            restore_fields(&mut map, &call.extra);
             written.push(Value::Object(map));
+            continue;
+        }
+        if let Block::Text(text) | Block::Reasoning(text) = block
+            && text.text.is_empty()
+            && is_signed(text)
+        {
+            // A signature comes last, in a part of its own without text.
+            written.push(write_text(text));
             continue;
         }
         let is_checkpoint = part.message.source.is_checkpoint();
         for content in contents(std::slice::from_ref(block), API, seq, is_checkpoint, report) {
             match content {
                 Content::Text(text) => written.push(write_text(text)),
-                Content::Reasoning(text) if fields_for(&text.extra, API).is_some() => {
-                    if text.text.is_empty() {
-                        report.note(Change::ReasoningDropped, seq);
-                    } else {
-                        written.push(write_text(text));
-                    }
+                Content::Reasoning(text) if fields_for(&text.extra, API).is_some() && !text.text.is_empty() => {
+                    written.push(write_text(text));
                 }
                 Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
-                Content::Media(media) => written.push(write_media(media, seq, report)),
-                Content::Own(item) => written.push(item.clone()),
+                Content::Media(media) => {
+                    let part = write_media(media, seq, report);
+                    written.push(part.unwrap_or_else(|marker| json!({ "text": marker })));
+                }
+                Content::Own(item) if takes_part(item) => written.push(item.clone()),
+                Content::Own(_) => report.note(Change::OpaqueDropped, seq),
             }
         }
     }
     written
 }
 
+fn is_signed(text: &TextBlock) -> bool {
+    let signature = fields_for(&text.extra, API).and_then(|own| own.get("thoughtSignature")).and_then(Value::as_str);
+    signature.is_some_and(|signature| !signature.is_empty())
+}
+
 fn write_text(text: &TextBlock) -> Value {
     let mut map = Map::from_iter([("text".to_owned(), text.text.as_str().into())]);
-    restore_fields(&mut map, &text.extra, API);
+    restore_fields(&mut map, &text.extra);
     Value::Object(map)
 }
 
-fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value {
+/// Adds the fields that stood beside the data of a part, but no second data.
+fn restore_fields(part: &mut Map<String, Value>, extra: &Extra) {
+    for (key, value) in fields_for(extra, API).into_iter().flatten() {
+        if !part.contains_key(key) && !is_data_field(key) {
+            part.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// Adds the fields of a call or a response that are not known here.
+fn restore_inner(inner: &mut Map<String, Value>, extra: &Extra, data: &str) {
+    let own = fields_for(extra, API).and_then(|own| own.get(data)).and_then(Value::as_object);
+    for (key, value) in own.into_iter().flatten() {
+        if !inner.contains_key(key) && !matches!(key.as_str(), "id" | "args" | "parts") {
+            inner.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// The name of a function as the API takes it, which allows more than others do.
+fn function_name<'n>(name: &'n str, seq: Seq, report: &mut ExportReport) -> Cow<'n, str> {
+    if takes_name(name) {
+        return Cow::Borrowed(name);
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    let mut changed: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    if !changed.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        changed.insert(0, '_');
+    }
+    changed.truncate(LONGEST_NAME);
+    report.note(Change::NameChanged, seq);
+    Cow::Owned(if name.is_empty() { "tool".to_owned() } else { changed })
+}
+
+fn restore_media(map: &mut Map<String, Value>, media: &MediaBlock) {
+    for (key, value) in media_fields(media, API).into_iter().flatten() {
+        map.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+/// Media as a part, or the marker that stands for it.
+fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Result<Value, String> {
     let takes = |reference: &MediaRef<'_>| match reference {
         MediaRef::Data { .. } => true,
         MediaRef::Url { media_type, .. } => media_type.is_some(),
     };
-    match media_or_marker(media, takes, seq, report) {
-        Ok(MediaRef::Data { media_type, data }) => {
+    Ok(match media_or_marker(media, takes, seq, report)? {
+        MediaRef::Data { media_type, data } => {
             let mut inline =
                 Map::from_iter([("mimeType".to_owned(), media_type.into()), ("data".to_owned(), data.into())]);
-            inline.extend(media_fields(media, API).cloned().unwrap_or_default());
+            restore_media(&mut inline, media);
             Value::Object(object([("inlineData", Value::Object(inline))]))
         }
-        Ok(MediaRef::Url { url, media_type }) => {
+        MediaRef::Url { url, media_type } => {
             let mut file = Map::from_iter([
                 ("mimeType".to_owned(), media_type.unwrap_or_default().into()),
                 ("fileUri".to_owned(), url.into()),
             ]);
-            file.extend(media_fields(media, API).cloned().unwrap_or_default());
+            restore_media(&mut file, media);
             json!({ "fileData": file })
         }
-        Err(marker) => json!({ "text": marker }),
-    }
+    })
 }
 
 fn write_response(
@@ -367,7 +478,7 @@ fn write_response(
         inner.insert("response".into(), json!({ "error": NO_RESULT }));
         return json!({ "functionResponse": inner });
     };
-    let mut texts: Vec<&str> = Vec::new();
+    let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut whole = None;
     let mut media = Vec::new();
     for content in contents(&result.content, API, seq, false, report) {
@@ -380,10 +491,14 @@ fn write_response(
                         continue;
                     }
                 }
-                texts.push(&text.text);
+                texts.push(Cow::Borrowed(&text.text));
             }
-            Content::Media(block) => media.push(write_media(block, seq, report)),
-            Content::Own(item) => media.push(item.clone()),
+            Content::Media(block) => match write_media(block, seq, report) {
+                Ok(part) => media.push(part),
+                Err(marker) => texts.push(Cow::Owned(marker)),
+            },
+            Content::Own(item) if takes_part(item) => media.push(item.clone()),
+            Content::Own(_) => report.note(Change::OpaqueDropped, seq),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
         }
     }
@@ -394,13 +509,11 @@ fn write_response(
     let response = match whole {
         Some(mut map) => {
             if !text.is_empty() {
-                map.insert("output".into(), text.into());
+                // What the response says of itself stands; a text that was put beside it takes the next free name.
+                let key = if map.contains_key("output") { "text" } else { "output" };
+                map.entry(key).or_insert_with(|| text.into());
             }
             map
-        }
-        None if text.is_empty() && media.is_empty() => {
-            report.note(Change::EmptyContentMarked, seq);
-            Map::from_iter([("output".to_owned(), NO_CONTENT.into())])
         }
         None => {
             let key = if result.is_error == Some(true) { "error" } else { "output" };
@@ -408,10 +521,11 @@ fn write_response(
         }
     };
     inner.insert("response".into(), Value::Object(response));
+    restore_inner(&mut inner, &result.extra, "functionResponse");
     if !media.is_empty() {
         inner.insert("parts".into(), Value::Array(media));
     }
     let mut map = Map::from_iter([("functionResponse".to_owned(), Value::Object(inner))]);
-    restore_fields(&mut map, &result.extra, API);
+    restore_fields(&mut map, &result.extra);
     Value::Object(map)
 }

@@ -26,7 +26,8 @@ struct Entry<'a> {
 
 impl Paired for Entry<'_> {
     fn calls(&self) -> impl Iterator<Item = &str> {
-        self.message.tool_calls().map(|call| call.id.as_str())
+        // A call in a message of the user's is none: only the model can make one.
+        self.message.tool_calls().filter(|_| self.is_answer_of_model()).map(|call| call.id.as_str())
     }
 
     fn answers(&self) -> Option<&str> {
@@ -125,8 +126,10 @@ impl<'a> Outline<'a> {
                 let seq = result.map_or(entry.seq, |result| result.seq);
                 calls.push(Answered { call, id, seq, result: result.and_then(|entry| entry.message.result()) });
             }
-            report.messages += 1 + calls.iter().filter(|call| call.result.is_some()).count() as u64;
             let is_answer = entry.is_answer_of_model();
+            if entry.message.content.iter().any(|block| is_misplaced(block, is_answer)) {
+                report.note(Change::CallDropped, entry.seq);
+            }
             let mut order = piece.order;
             order.retain(|slot| rules.answer_all || piece.results.get(*slot).copied().flatten().is_some());
             parts.push(Part { seq: entry.seq, message: entry.message, is_answer, calls, order });
@@ -138,6 +141,15 @@ impl<'a> Outline<'a> {
             tools: header.and_then(|header| header.tools.as_deref()).unwrap_or_default(),
             parts,
         }
+    }
+}
+
+/// A call that the model did not make, or a result within a message that is none. No target has a place for them.
+fn is_misplaced(block: &Block, is_answer: bool) -> bool {
+    match block {
+        Block::ToolCall(_) => !is_answer,
+        Block::ToolResult(_) => true,
+        _ => false,
     }
 }
 

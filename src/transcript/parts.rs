@@ -62,8 +62,14 @@ pub(super) fn fields_for<'a>(extra: &'a Extra, api: &str) -> Option<&'a Map<Stri
 
 /// Adds the fields that an API keeps in an extra to an object, after its own.
 pub(super) fn restore_fields(map: &mut Map<String, Value>, extra: &Extra, api: &str) {
+    restore_but(map, extra, api, &[]);
+}
+
+/// As [`restore_fields`], but for the fields that the writer alone answers for: what a reader could not make sense of there is not
+/// written back.
+pub(super) fn restore_but(map: &mut Map<String, Value>, extra: &Extra, api: &str, own: &[&str]) {
     for (key, value) in fields_for(extra, api).into_iter().flatten() {
-        if !map.contains_key(key) {
+        if !map.contains_key(key) && !own.contains(&key.as_str()) {
             map.insert(key.clone(), value.clone());
         }
     }

@@ -158,6 +158,9 @@ enum Shape {
 fn decide(value: &Value, known: Option<Format>, is_first: bool) -> Option<Shape> {
     let record = value.as_object().and_then(Format::of_record);
     let document = if is_first { Format::of_document(value) } else { None };
+    // A header that a file of lines begins with may hold an empty list.
+    let holds_all = value.get("messages").and_then(Value::as_array).is_none_or(|messages| !messages.is_empty());
+    let document = document.filter(|format| *format != Format::GeminiCli || holds_all);
     match (known, document, record) {
         (Some(format), Some(_), _) => Some(Shape::Document(format)),
         (Some(format), None, _) if value.is_array() => Some(Shape::Document(format)),

@@ -162,6 +162,8 @@ pub enum Change {
     ResultDropped,
     /// A result was moved directly behind its call.
     ResultMoved,
+    /// A call outside of an answer of the model, or a result within another message, was left out.
+    CallDropped,
     /// Neighbours of one role became one message.
     NeighboursMerged,
     /// A first message of the user was added, because the target demands one.

@@ -1,20 +1,21 @@
 //! Items of OpenAI's Responses, which Codex keeps in its rollout files, too.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::assembly::{Assembly, Item, foreign_checkpoint, opaque, result_message};
+use super::assembly::{Assembly, Item, foreign_checkpoint, opaque, opaque_item, result_message};
 use super::outline::{
-    Answered, CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_text, contents,
-    usable_name,
+    Answered, CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object,
+    arguments_text, contents, usable_name,
 };
 use super::parts::{
     ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
-    read_tools, reasoning_block, restore_fields, take_list, take_text, text_block, write_tools,
+    read_tools, reasoning_block, restore_but, restore_fields, take_list, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
+use super::validate::responses::{answers, call_of, is_made, is_output, takes_id, takes_item, takes_part};
 use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, Source, TextBlock, ToolCall};
 use crate::session::{Seq, Session};
@@ -49,7 +50,10 @@ pub(super) fn read_item(assembly: &mut Assembly, place: u64, time: Option<i64>, 
             extend_answer(assembly, place, time, call);
         }
         "function_call_output" | "custom_tool_call_output" | "local_shell_call_output" | "tool_search_output" => {
-            let id = take_text(&mut map, "call_id").unwrap_or_default();
+            let id = take_text(&mut map, "call_id");
+            // Outputs of local shell calls may name their call by `id`.
+            let by_id = || (kind == "local_shell_call_output").then(|| take_text(&mut map, "id")).flatten();
+            let id = id.or_else(by_id).unwrap_or_default();
             let content = match map.shift_remove("output").or_else(|| map.get("tools").cloned()) {
                 Some(Value::String(text)) => vec![Block::text(text)],
                 Some(Value::Array(parts)) if kind != "tool_search_output" => parts.into_iter().map(read_part).collect(),
@@ -280,28 +284,39 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
 
 /// The items of a conversation. `as_file` keeps every id, as a file that no server checks may.
 pub(super) fn write_items(outline: &Outline<'_>, exporter: &mut Exporter<'_>, as_file: bool) -> Vec<Value> {
-    let mut items: Vec<(Seq, bool, Value)> = Vec::new();
+    let mut items: Vec<(Seq, Value)> = Vec::new();
     for part in &outline.parts {
         if part.is_answer {
-            write_answer(exporter, part, &mut items);
+            write_answer(exporter, part, &mut items, as_file);
             for call in part.results() {
-                items.push((call.seq, false, output_item(call, &mut exporter.report)));
+                items.push((call.seq, output_item(call, &mut exporter.report)));
             }
         } else {
-            write_said(exporter, part, &mut items);
+            write_said(exporter, part, &mut items, as_file);
         }
     }
     if !as_file {
         keep_ids_that_hold(&mut items, &mut exporter.report);
     }
-    items.into_iter().map(|(_, _, item)| item).collect()
+    items.into_iter().map(|(_, item)| item).collect()
 }
 
 fn message_item(role: &str, content: Vec<Value>) -> Value {
     Value::Object(object([("type", "message".into()), ("role", role.into()), ("content", Value::Array(content))]))
 }
 
-fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, bool, Value)>) {
+/// What only this API reads, as the API takes it: an older name of a compaction is written as the name that it has now.
+fn api_item(item: &Value) -> Option<Value> {
+    let mut item = item.clone();
+    if let Value::Object(map) = &mut item
+        && matches!(map.get("type").and_then(Value::as_str), Some("compaction_summary" | "context_compaction"))
+    {
+        map.insert("type".into(), "compaction".into());
+    }
+    takes_item(&item).then_some(item)
+}
+
+fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, Value)>, as_file: bool) {
     let message = part.message;
     let role = match message.source.kind() {
         kind @ ("developer" | "system") => kind,
@@ -316,9 +331,13 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
             Content::Text(text) => parts.push(text_part("input_text", text)),
             Content::Media(media) => parts.push(media_part(media, part.seq, report)),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, part.seq),
-            Content::Own(item) if !message.source.is_checkpoint() => parts.push(item.clone()),
-            Content::Own(_) if foreign_compaction => report.note(Change::OpaqueCheckpointDropped, part.seq),
-            Content::Own(item) => own.push(item.clone()),
+            Content::Own(item) if takes_part(role, item) => parts.push(item.clone()),
+            Content::Own(item) if as_file => own.push(item.clone()),
+            Content::Own(item) if message.source.is_checkpoint() => match api_item(item) {
+                Some(item) if !foreign_compaction => own.push(item),
+                _ => report.note(Change::OpaqueCheckpointDropped, part.seq),
+            },
+            Content::Own(_) => report.note(Change::OpaqueDropped, part.seq),
         }
     }
     if !parts.is_empty() {
@@ -326,11 +345,11 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
         if let Value::Object(map) = &mut item
             && message.source.kind() != "agent-message"
         {
-            restore_fields(map, &message.extra, API);
+            restore_but(map, &message.extra, API, &["type", "role", "content"]);
         }
-        items.push((part.seq, false, item));
+        items.push((part.seq, item));
     }
-    items.extend(own.into_iter().map(|item| (part.seq, false, item)));
+    items.extend(own.into_iter().map(|item| (part.seq, item)));
 }
 
 fn text_part(kind: &str, text: &TextBlock) -> Value {
@@ -376,7 +395,38 @@ fn media_part(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value 
     Value::Object(map)
 }
 
-fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, bool, Value)>) {
+/// Ids of calls that stand in an answer as items that are carried as they came, each with its output behind it.
+fn answered_own_calls<'a>(part: &Part<'a>) -> HashSet<&'a str> {
+    let own: Vec<&Value> = part.message.content.iter().filter_map(own_item).collect();
+    let mut open: HashMap<&str, &Value> = HashMap::new();
+    let mut answered = HashSet::new();
+    let mut repeated: HashSet<&str> = part.calls.iter().map(|call| call.call.id.as_str()).collect();
+    for item in own {
+        if let Some(id) = call_of(item) {
+            if open.insert(id, item).is_some() || answered.contains(id) {
+                repeated.insert(id);
+            }
+        } else if is_output(item) {
+            let id = item.get("call_id").and_then(Value::as_str).unwrap_or_default();
+            match open.remove(id) {
+                Some(call) if answers(call, item) => _ = answered.insert(id),
+                _ => _ = repeated.insert(id),
+            }
+        }
+    }
+    answered.retain(|id| !repeated.contains(id) && !open.contains_key(id));
+    answered
+}
+
+fn own_item(block: &Block) -> Option<&Value> {
+    match block {
+        Block::Opaque(block) => opaque_item(block, API),
+        _ => None,
+    }
+}
+
+fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, Value)>, as_file: bool) {
+    let answered = answered_own_calls(part);
     let per_call = exporter.options.profile.holds(Rule::ResponsesReasoningPerCall);
     let options = exporter.options;
     let report = &mut exporter.report;
@@ -387,15 +437,15 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
     for block in &part.message.content {
         if let Block::ToolCall(_) = block {
             let Some(call) = calls.next() else { continue };
-            let after_reasoning = items.last().is_some_and(|(_, _, item)| kind_of(item) == "reasoning");
+            let after_reasoning = items.last().is_some_and(|(_, item)| kind_of(item) == "reasoning");
             if let (true, false, Some(reasoning)) = (per_call, after_reasoning, &newest_reasoning) {
                 let mut again = reasoning.clone();
                 if let Value::Object(map) = &mut again {
                     map.shift_remove("id");
                 }
-                items.push((seq, true, again));
+                items.push((seq, again));
             }
-            items.push((seq, true, call_item(call, options, seq, report)));
+            items.push((seq, call_item(call, options, seq, report)));
             begins_message = true;
             continue;
         }
@@ -405,7 +455,7 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                     let own = fields_for(&text.extra, API);
                     let joins = own.is_some_and(|own| own.contains_key(SAME_ITEM)) && !begins_message;
                     let part = text_part("output_text", text);
-                    if let (true, Some((_, _, Value::Object(item)))) = (joins, items.last_mut())
+                    if let (true, Some((_, Value::Object(item)))) = (joins, items.last_mut())
                         && let Some(Value::Array(parts)) = item.get_mut("content")
                     {
                         parts.push(part);
@@ -420,16 +470,18 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                             }
                         }
                     }
-                    items.push((seq, true, item));
+                    items.push((seq, item));
                     begins_message = false;
                 }
                 Content::Reasoning(block) => match fields_for(&block.extra, API) {
                     Some(own) => {
                         let mut map = Map::from_iter([("type".to_owned(), "reasoning".into())]);
                         map.extend(own.clone());
-                        map.entry("summary").or_insert_with(|| json!([]));
+                        if !map.get("summary").is_some_and(Value::is_array) {
+                            map.insert("summary".into(), json!([]));
+                        }
                         newest_reasoning = Some(Value::Object(map.clone()));
-                        items.push((seq, true, Value::Object(map)));
+                        items.push((seq, Value::Object(map)));
                         begins_message = true;
                     }
                     None => report.note(Change::ReasoningDropped, seq),
@@ -438,19 +490,30 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                     Some(own) if own.get("type").is_some_and(|kind| kind == "image_generation_call") => {
                         let mut map = own.clone();
                         map.insert("result".into(), media.fields.get("data").cloned().unwrap_or_default());
-                        items.push((seq, true, Value::Object(map)));
+                        items.push((seq, Value::Object(map)));
                         begins_message = true;
                     }
                     _ => {
                         report.note(Change::MediaReplaced, seq);
                         let part = json!({ "type": "output_text", "text": media_marker(media) });
-                        items.push((seq, true, message_item("assistant", vec![part])));
+                        items.push((seq, message_item("assistant", vec![part])));
                         begins_message = true;
                     }
                 },
                 Content::Own(item) => {
-                    items.push((seq, true, item.clone()));
-                    begins_message = true;
+                    let is_whole = match call_of(item) {
+                        Some(id) => answered.contains(id),
+                        None if is_output(item) => {
+                            item.get("call_id").and_then(Value::as_str).is_some_and(|id| answered.contains(id))
+                        }
+                        None => true,
+                    };
+                    if as_file || (is_whole && takes_item(item)) {
+                        items.push((seq, item.clone()));
+                        begins_message = true;
+                    } else {
+                        report.note(Change::OpaqueDropped, seq);
+                    }
                 }
             }
         }
@@ -478,8 +541,7 @@ fn call_item(answered: &Answered<'_>, options: &WriteOptions, seq: Seq, report: 
         }
         "local_shell_call" | "tool_search_call" => {
             let key = if kind == "local_shell_call" { "action" } else { "arguments" };
-            let value = serde_json::from_str(&arguments);
-            map.insert(key.into(), value.unwrap_or_else(|_| Value::String(arguments.into_owned())));
+            map.insert(key.into(), Value::Object(arguments_object(call, options, seq, report)));
         }
         _ => {
             map.insert("name".into(), usable_name(&call.name, 64, seq, report).into());
@@ -491,9 +553,12 @@ fn call_item(answered: &Answered<'_>, options: &WriteOptions, seq: Seq, report: 
 }
 
 fn output_item(answered: &Answered<'_>, report: &mut ExportReport) -> Value {
+    let given_kind = answered.result.and_then(|result| fields_for(&result.extra, API)?.get("type")?.as_str());
     let kind = match own_kind(answered.call) {
         "custom_tool_call" => "custom_tool_call_output",
         "tool_search_call" => "tool_search_output",
+        // Clients answer these calls as functions of their own, too.
+        "local_shell_call" if given_kind == Some("local_shell_call_output") => "local_shell_call_output",
         _ => "function_call_output",
     };
     let mut map =
@@ -507,7 +572,7 @@ fn output_item(answered: &Answered<'_>, report: &mut ExportReport) -> Value {
     if result.is_error == Some(true) {
         report.note(Change::ErrorMarkDropped, answered.seq);
     }
-    if fields_for(&result.extra, API).and_then(|own| own.get("type")).is_some_and(|own| own != kind) {
+    if given_kind.is_some_and(|given| given != kind) {
         // A result that was recorded under another kind than its call wants.
         report.note(Change::FieldsDropped, answered.seq);
     }
@@ -520,7 +585,8 @@ fn output_item(answered: &Answered<'_>, report: &mut ExportReport) -> Value {
         match content {
             Content::Text(text) => parts.push(text_part("input_text", text)),
             Content::Media(media) => parts.push(media_part(media, answered.seq, report)),
-            Content::Own(item) => parts.push(item.clone()),
+            Content::Own(item) if takes_part("user", item) => parts.push(item.clone()),
+            Content::Own(_) => report.note(Change::OpaqueDropped, answered.seq),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, answered.seq),
         }
     }
@@ -541,21 +607,21 @@ fn output_item(answered: &Answered<'_>, report: &mut ExportReport) -> Value {
 
 /// The service checks the ids that it gave: a reasoning item wants the item behind it, and that item the reasoning. Ids for
 /// which that does not hold are left out, and so is reasoning that nothing follows.
-fn keep_ids_that_hold(items: &mut Vec<(Seq, bool, Value)>, report: &mut ExportReport) {
+fn keep_ids_that_hold(items: &mut Vec<(Seq, Value)>, report: &mut ExportReport) {
     let follows: Vec<bool> = (0..items.len())
-        .map(|at| items.get(at + 1).is_some_and(|(_, of_model, item)| *of_model && kind_of(item) != "reasoning"))
+        .map(|at| items.get(at + 1).is_some_and(|(_, item)| is_made(item) && kind_of(item) != "reasoning"))
         .collect();
     // Reasoning may stand behind reasoning: the last of the run is followed by the item of all.
     let mut followed = follows.clone();
     for at in (0..items.len().saturating_sub(1)).rev() {
-        let next_is_reasoning = items.get(at + 1).is_some_and(|(_, _, item)| kind_of(item) == "reasoning");
+        let next_is_reasoning = items.get(at + 1).is_some_and(|(_, item)| kind_of(item) == "reasoning");
         let next_followed = followed.get(at + 1).copied().unwrap_or(false);
         if let Some(slot) = followed.get_mut(at) {
             *slot |= next_is_reasoning && next_followed;
         }
     }
     let mut at = 0;
-    items.retain(|(seq, _, item)| {
+    items.retain(|(seq, item)| {
         let keep = kind_of(item) != "reasoning" || followed.get(at).copied().unwrap_or(false);
         at += 1;
         if !keep {
@@ -563,45 +629,30 @@ fn keep_ids_that_hold(items: &mut Vec<(Seq, bool, Value)>, report: &mut ExportRe
         }
         keep
     });
-    let any_reasoning = items.iter().any(|(_, _, item)| kind_of(item) == "reasoning" && item.get("id").is_some());
+    let any_reasoning = items.iter().any(|(_, item)| kind_of(item) == "reasoning" && item.get("id").is_some());
     let mut seen = HashSet::new();
     let mut reasoned = false;
-    for (seq, of_model, item) in items {
+    for (seq, item) in items {
         let kind = kind_of(item).to_owned();
-        if !*of_model {
+        let of_model = is_made(item);
+        if !of_model {
             reasoned = false;
         }
         let id = item.get("id").and_then(Value::as_str).map(str::to_owned);
         let holds = match &id {
             None => true,
             Some(id) => {
-                let expected = id_prefix(&kind);
-                let prefixed = expected.is_none_or(|prefix| id.starts_with(prefix));
-                let has_reasoning = kind == "reasoning" || !*of_model || !any_reasoning || reasoned;
-                prefixed && has_reasoning && seen.insert(id.clone())
+                let has_reasoning = kind == "reasoning" || !of_model || !any_reasoning || reasoned;
+                takes_id(item)
+                    && has_reasoning
+                    && (is_output(item) || kind == "item_reference" || seen.insert(id.clone()))
             }
         };
-        if kind == "reasoning" {
-            reasoned = holds && id.is_some();
-        }
+        // What follows reasoning up to the host's next item was made after it.
+        reasoned |= kind == "reasoning" && holds;
         if !holds && let Value::Object(map) = item {
             map.shift_remove("id");
             report.note(Change::FieldsDropped, *seq);
         }
     }
-}
-
-fn id_prefix(kind: &str) -> Option<&'static str> {
-    Some(match kind {
-        "message" => "msg_",
-        "reasoning" => "rs_",
-        "function_call" => "fc_",
-        "custom_tool_call" => "ctc_",
-        "function_call_output" => "fco_",
-        "custom_tool_call_output" => "ctco_",
-        "local_shell_call" => "lsh_",
-        "web_search_call" => "ws_",
-        "image_generation_call" => "ig_",
-        _ => return None,
-    })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::image::pixels;
 use super::pairing::{Pairing, PairingRules};
 use super::thinking::Thinking;
-use super::{Findings, Shown, is_name, kind_of, list, name_field, shown, text_field};
+use super::{Findings, Shown, is_clean, is_name, kind_of, list, name_field, shown, text_field};
 use crate::transcript::Rule;
 
 const MOST_NAME_CHARS: usize = 128;
@@ -58,14 +58,7 @@ pub(super) fn check(value: &Value, findings: &mut Findings<'_>) {
         findings.add(Rule::AnthropicNoMessages, base, "there is no message; at least one is needed");
         return;
     }
-    let mut checker = Checker {
-        findings,
-        pairing: Pairing::new(PAIRING),
-        call_ids: HashSet::new(),
-        images: Vec::new(),
-        thinking: Thinking::default(),
-        has_other_block: false,
-    };
+    let mut checker = Checker::new(findings);
     let mut before = None;
     for (index, message) in messages.iter().enumerate() {
         let is_last = index + 1 == messages.len();
@@ -155,6 +148,22 @@ fn has_results(content: Option<&Value>) -> bool {
     blocks.is_some_and(|blocks| blocks.iter().any(|block| text_field(block, "type") == Some("tool_result")))
 }
 
+/// Whether a message of the user's or the assistant's takes a block that is neither call nor result.
+pub(in crate::transcript) fn takes_block(is_assistant: bool, block: &Value) -> bool {
+    takes(if is_assistant { Place::Assistant } else { Place::User }, block)
+}
+
+/// Whether a result takes a block.
+pub(in crate::transcript) fn takes_in_result(block: &Value) -> bool {
+    takes(Place::Result, block)
+}
+
+fn takes(place: Place, block: &Value) -> bool {
+    let kind = text_field(block, "type");
+    !matches!(kind, Some("tool_use" | "tool_result"))
+        && is_clean(|findings| Checker::new(findings).block(block, place, ""))
+}
+
 struct Checker<'v, 'f, 'p> {
     findings: &'f mut Findings<'p>,
     pairing: Pairing<'v>,
@@ -166,7 +175,18 @@ struct Checker<'v, 'f, 'p> {
     has_other_block: bool,
 }
 
-impl<'v> Checker<'v, '_, '_> {
+impl<'v, 'f, 'p> Checker<'v, 'f, 'p> {
+    fn new(findings: &'f mut Findings<'p>) -> Self {
+        Self {
+            findings,
+            pairing: Pairing::new(PAIRING),
+            call_ids: HashSet::new(),
+            images: Vec::new(),
+            thinking: Thinking::default(),
+            has_other_block: false,
+        }
+    }
+
     /// Checks a message behind one of the role `before`, and gives its role; that of one without a role counts as `before`.
     fn message(
         &mut self,

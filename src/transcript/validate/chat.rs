@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::pairing::{Pairing, PairingRules};
-use super::{Findings, Shown, field, is_name, kind_of, list, name_field, shown, text_field};
+use super::{Findings, Shown, field, is_clean, is_name, kind_of, list, name_field, shown, text_field};
 use crate::transcript::Rule;
 
 const MOST_NAME_CHARS: usize = 64;
@@ -263,6 +263,17 @@ fn check_content(role: ChatRole, content: Option<&Value>, has_calls: bool, at: &
             format!("`content` is {}; it must be a string or an array of parts", kind_of(other)),
         ),
     }
+}
+
+/// Whether a message of a role takes a part.
+pub(in crate::transcript) fn takes_part(role: &str, part: &Value) -> bool {
+    let role = match role {
+        "assistant" => ChatRole::Assistant,
+        "tool" => ChatRole::Tool,
+        "system" | "developer" => ChatRole::System,
+        _ => ChatRole::User,
+    };
+    is_clean(|findings| check_part(role, part, "", findings))
 }
 
 fn check_part(role: ChatRole, part: &Value, at: &str, findings: &mut Findings<'_>) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Findings, Shown, kind_of, list, name_field, shown, text_field};
+use super::{Findings, Shown, is_clean, kind_of, list, name_field, shown, text_field};
 use crate::transcript::Rule;
 
 const MOST_NAME_CHARS: usize = 64;
@@ -140,6 +140,22 @@ fn check_content<'v>(content: &'v Value, at: String, findings: &mut Findings<'_>
         ),
     }
     turn
+}
+
+/// Whether a content of the user's or the model's role takes a part that is neither call nor response.
+pub(in crate::transcript) fn takes_part(part: &Value) -> bool {
+    let mut turn = Turn::default();
+    is_clean(|findings| check_part(part, "", &mut turn, findings)) && turn.calls.is_empty() && turn.responses.is_empty()
+}
+
+/// Names of the fields of which a part holds one.
+pub(in crate::transcript) fn is_data_field(name: &str) -> bool {
+    DATA.iter().any(|(json, proto)| name == *json || name == *proto)
+}
+
+/// Whether a call may carry a name.
+pub(in crate::transcript) fn takes_name(name: &str) -> bool {
+    is_function_name(name)
 }
 
 fn check_part<'v>(part: &'v Value, at: &str, turn: &mut Turn<'v>, findings: &mut Findings<'_>) {

@@ -6,7 +6,7 @@ use std::iter;
 const MOST_HEAD_BYTES: usize = 256 * 1024;
 
 /// Width and height of a PNG, GIF, JPEG or WebP image; `None` where the text is none of them.
-pub(super) fn pixels(base64: &str) -> Option<(u32, u32)> {
+pub(in crate::transcript) fn pixels(base64: &str) -> Option<(u32, u32)> {
     let mut head = decoded(base64);
     let first: Vec<u8> = head.by_ref().take(30).collect();
     match first.as_slice() {

@@ -3,12 +3,12 @@
 //! A refusal has one cause and is named once: a result in the wrong place is neither a call without a result nor a result without
 //! a call. What cannot be seen in the value alone (who made a signature, what a service stores) is taken on trust.
 
-mod anthropic;
-mod chat;
-mod gemini;
-mod image;
+pub(super) mod anthropic;
+pub(super) mod chat;
+pub(super) mod gemini;
+pub(super) mod image;
 mod pairing;
-mod responses;
+pub(super) mod responses;
 mod thinking;
 
 use std::fmt;
@@ -57,6 +57,14 @@ pub fn validate_with(target: Target, value: &Value, profile: &Profile) -> Vec<Vi
         Target::CodexRollout | Target::ClaudeCode | Target::QwenCode | Target::Pi | Target::Harness => {}
     }
     findings.in_order()
+}
+
+/// Whether a check finds nothing, by the default rules: for exporters, which write what they carry unread only where it is taken.
+fn is_clean(check: impl FnOnce(&mut Findings<'_>)) -> bool {
+    let profile = Profile::default();
+    let mut findings = Findings { profile: &profile, found: Vec::new() };
+    check(&mut findings);
+    findings.found.is_empty()
 }
 
 /// What was found so far.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Findings, Shown, field, is_name, kind_of, list, name_field, shown, text_field};
+use super::{Findings, Shown, field, is_clean, is_name, kind_of, list, name_field, shown, text_field};
 use crate::transcript::Rule;
 
 const MOST_CALL_ID_CHARS: usize = 64;
@@ -163,6 +163,67 @@ pub(super) fn check(value: &Value, findings: &mut Findings<'_>) {
     }
     reasoning.finish(findings);
     calls.finish(findings);
+}
+
+/// Whether an input takes an item, whatever stands around it.
+pub(in crate::transcript) fn takes_item(item: &Value) -> bool {
+    is_clean(|findings| {
+        if let Some(kind) = kind_of_item(item, "", findings) {
+            check_item(kind, item, "", findings);
+        }
+    })
+}
+
+/// Whether a message of a role takes a part.
+pub(in crate::transcript) fn takes_part(role: &str, part: &Value) -> bool {
+    is_clean(|findings| check_part(role == "assistant", part, "", findings))
+}
+
+/// Whether an item may carry its id, whatever ids there are beside it.
+pub(in crate::transcript) fn takes_id(item: &Value) -> bool {
+    is_clean(|findings| {
+        if let Some(kind) = kind_of_item(item, "", findings) {
+            check_id(kind, item, "", &mut HashSet::new(), findings);
+        }
+    })
+}
+
+/// Whether the model or its service made an item, as it is told by what must stand around reasoning.
+pub(in crate::transcript) fn is_made(item: &Value) -> bool {
+    let name = text_field(item, "type").unwrap_or("message");
+    let role = KINDS.iter().find(|kind| kind.name == name).map_or(ItemRole::Given, |kind| kind.role);
+    is_made_in_role(role, item)
+}
+
+fn is_made_in_role(role: ItemRole, item: &Value) -> bool {
+    match role {
+        ItemRole::Reasoning | ItemRole::Call | ItemRole::Made => true,
+        // What is stored may be anything; it is given the benefit.
+        ItemRole::Reference => true,
+        ItemRole::Message => text_field(item, "role") == Some("assistant"),
+        ItemRole::Output | ItemRole::Compaction | ItemRole::Given => false,
+    }
+}
+
+/// The call that an item makes, if the host must answer it: its id.
+pub(in crate::transcript) fn call_of(item: &Value) -> Option<&str> {
+    let name = text_field(item, "type")?;
+    let kind = KINDS.iter().find(|kind| kind.name == name && kind.role == ItemRole::Call)?;
+    kind.fields.iter().any(|(field, _)| *field == "call_id").then(|| text_field(item, "call_id"))?
+}
+
+/// Whether an item is the output of a call.
+pub(in crate::transcript) fn is_output(item: &Value) -> bool {
+    let name = text_field(item, "type");
+    KINDS.iter().any(|kind| Some(kind.name) == name && kind.role == ItemRole::Output)
+}
+
+/// Whether an output is of the kind that a call takes.
+pub(in crate::transcript) fn answers(call: &Value, output: &Value) -> bool {
+    let kind = |item| text_field(item, "type").unwrap_or_default();
+    text_field(call, "call_id").is_some()
+        && text_field(call, "call_id") == text_field(output, "call_id")
+        && outputs_of(kind(call)).contains(&kind(output))
 }
 
 fn kind_of_item(item: &Value, at: &str, findings: &mut Findings<'_>) -> Option<&'static ItemKind> {
@@ -447,13 +508,7 @@ struct ReasoningRun {
 impl ReasoningRun {
     fn item(&mut self, kind: Option<&ItemKind>, item: &Value, at: &str, findings: &mut Findings<'_>) {
         let role = kind.map_or(ItemRole::Given, |kind| kind.role);
-        let is_made = match role {
-            ItemRole::Reasoning | ItemRole::Call | ItemRole::Made => true,
-            // What is stored may be anything; it is given the benefit.
-            ItemRole::Reference => true,
-            ItemRole::Message => text_field(item, "role") == Some("assistant"),
-            ItemRole::Output | ItemRole::Compaction | ItemRole::Given => false,
-        };
+        let is_made = is_made_in_role(role, item);
         if role == ItemRole::Call && !self.is_after_reasoning {
             findings.add(
                 Rule::ResponsesReasoningPerCall,
