@@ -526,7 +526,8 @@ fn o56_nothing_empty_is_sent() {
     ]);
     for target in Target::APIS {
         let text = write(&session, target).to_string();
-        assert!(text.contains("[no content]"), "{target}: a result needs some content");
+        // A response of Gemini's is an object, which may say nothing; the others want some content.
+        assert!(text.contains("[no content]") || target == Target::Gemini, "{target}: {text}");
     }
 }
 

@@ -201,9 +201,6 @@ fn a_tool_s_own_file_goes_on_from_the_checkpoint_that_was_appended_to_it() {
     let mut written = BTreeMap::new();
     for (name, bytes, import) in imports() {
         let Some(target) = import.format.target().filter(|target| !Target::APIS.contains(target)) else { continue };
-        if target == Target::Harness {
-            continue;
-        }
         let Some((session, file, shows_prunes)) = folded(&bytes, target) else { continue };
         let again = transcript::read(&*file).unwrap();
         let texts = |session: &Session| -> Vec<(bool, String)> {

@@ -325,7 +325,8 @@ fn read_harness(buffered: Vec<RawLine>, lines: &mut LineReader<'_>) -> Result<Im
             return Err(TranscriptError::NoConversation { format: Format::Harness, records: report.records });
         }
         let session = loaded.session;
-        return Ok(Import { session, format: Format::Harness, report, resume: Resume::default() });
+        let resume = Resume { events: Some(session.revision()), ..Resume::default() };
+        return Ok(Import { session, format: Format::Harness, report, resume });
     }
     let mut assembly = Assembly::new(Format::Harness);
     let mut reader = harness::Log::default();

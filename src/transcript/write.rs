@@ -8,7 +8,7 @@ use super::files::{claude_code, codex, pi, qwen_code};
 use super::outline::Exporter;
 use super::report::ExportReport;
 use super::{Profile, Resume, Target, TranscriptError, anthropic, chat, gemini, responses};
-use crate::session::Session;
+use crate::session::{Seq, Session};
 
 /// How a conversation is written.
 #[derive(Debug, Clone, Default)]
@@ -100,8 +100,8 @@ impl RecordIds {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Export {
-    /// For an API the part of the request that holds the conversation. For a tool's file the list of records to append to it, and for
-    /// the harness's the lines of the whole file, each as a value.
+    /// For an API the part of the request that holds the conversation. For a tool's file the list of records to append to it; for the
+    /// harness's the events that come behind those that [`Resume::events`] counts, or all lines of a new file.
     pub value: Value,
     /// What was changed on the way.
     pub report: ExportReport,
@@ -156,18 +156,21 @@ pub fn write(session: &Session, target: Target, options: &WriteOptions) -> Resul
         }
         Target::Harness => {
             exporter.report.messages = session.messages().count() as u64;
-            Value::Array(lines_of(session)?)
+            Value::Array(lines_of(session, options.resume.events)?)
         }
     };
     Ok(Export { value, report: exporter.report })
 }
 
-fn lines_of(session: &Session) -> Result<Vec<Value>, TranscriptError> {
-    let mut bytes = Vec::new();
-    session.write_jsonl(&mut bytes)?;
-    bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).map_err(TranscriptError::Json))
-        .collect()
+/// The events behind those that a file holds, or the whole file where there is none.
+fn lines_of(session: &Session, held: Option<Seq>) -> Result<Vec<Value>, TranscriptError> {
+    let parse = |line: &str| serde_json::from_str(line).map_err(TranscriptError::Json);
+    let mut lines = Vec::new();
+    if held.is_none() {
+        lines.push(parse(&session.header().to_json_line())?);
+    }
+    for event in session.events().iter().filter(|event| held.is_none_or(|held| event.seq >= held)) {
+        lines.push(parse(&event.to_json())?);
+    }
+    Ok(lines)
 }
