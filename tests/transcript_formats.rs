@@ -314,6 +314,41 @@ fn claude_a_prompt_from_an_earlier_point_leaves_the_branch_behind_that_point() {
 }
 
 #[test]
+fn claude_a_prompt_from_before_the_fold_takes_the_fold_back() {
+    let mut rewound = prompt("u3", "two, differently");
+    rewound["parentUuid"] = json!("a1");
+    let import = lines(&[
+        prompt("u1", "one"),
+        said("a1", "m1", text("1")),
+        prompt("u2", "two"),
+        boundary("b1", json!({"trigger": "manual"})),
+        summary("k1", "Summary: two."),
+        rewound,
+    ]);
+    assert_eq!(shown(&import.session), ["U one", "A 1", "U two, differently"]);
+    assert_eq!(import.report.repaired[&Repair::FoldTakenBack].places, [6]);
+}
+
+#[test]
+fn a_field_of_another_type_costs_no_record() {
+    let mut odd = prompt("u1", "one");
+    for key in ["isSidechain", "isMeta", "timestamp", "cwd", "version", "parentUuid"] {
+        odd[key] = json!([7]);
+    }
+    let mut answer = said("a1", "m1", text("1"));
+    answer["message"]["usage"] = json!("none");
+    answer["isApiErrorMessage"] = Value::Null;
+    let import = lines(&[odd, answer]);
+    assert_eq!((shown(&import.session).len(), import.report.unreadable_count), (2, 0));
+    let mut count =
+        event(json!({"type": "token_count", "info": {"last_token_usage": {"input_tokens": 5, "output_tokens": null}}}));
+    count["timestamp"] = json!(7);
+    let import = lines(&[item("user", "one"), item("assistant", "1"), count]);
+    assert_eq!(import.report.unreadable_count, 0, "{:?}", import.report.unreadable);
+    assert_eq!(usages(&import.session)[0].input_tokens, 5);
+}
+
+#[test]
 fn claude_errors_sidechains_and_the_tool_s_own_words_are_not_the_conversation_s() {
     let mut error = said("a2", "m2", text("API Error: 529"));
     error["isApiErrorMessage"] = json!(true);
@@ -379,6 +414,21 @@ fn qwen_a_compression_with_a_history_is_a_wall_and_one_with_figures_is_none() {
     assert_eq!(import.report.folds, 1);
     let usage = &usages(&import.session)[0];
     assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.output_tokens), (60, Some(40), 20));
+}
+
+#[test]
+fn qwen_a_rewind_to_before_the_compression_takes_it_back() {
+    let compressed =
+        json!({"compressedHistory": [{"role": "user", "parts": [{"text": "<state_snapshot>x</state_snapshot>"}]}]});
+    let import = lines(&[
+        qwen("user", "u1", json!([{"text": "one"}])),
+        qwen("assistant", "a1", json!([{"text": "1"}])),
+        qwen("user", "u2", json!([{"text": "two"}])),
+        qwen_system("k1", "chat_compression", compressed),
+        qwen_system("w", "rewind", json!({"targetUuid": "a1"})),
+        qwen("user", "u3", json!([{"text": "three"}])),
+    ]);
+    assert_eq!(shown(&import.session), ["U one", "A 1", "U three"]);
 }
 
 #[test]

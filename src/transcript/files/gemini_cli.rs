@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Extra, Message, Role, ToolCall, Usage};
 use crate::transcript::assembly::{Assembly, Item, result_message};
 use crate::transcript::gemini::{Parts, push_user, read_parts};
@@ -45,7 +45,7 @@ impl Lines for SessionFile {
         if map.contains_key("$set") {
             assembly.report.skip("$set", place);
         } else if let Some(back) = map.get("$rewindTo").and_then(Value::as_str) {
-            if assembly.rewind_to(back).is_some_and(|dropped| dropped > 0) {
+            if assembly.rewind_to(back, place).is_some_and(|dropped| dropped > 0) {
                 assembly.report.repair(Repair::BranchLeft, place);
             }
             assembly.report.map("$rewindTo", place);
@@ -162,16 +162,23 @@ fn read_tokens(tokens: &Map<String, Value>) -> Option<Usage> {
 struct StreamLine {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     session_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     role: Option<String>,
     content: Option<Value>,
-    #[serde(default)]
-    delta: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    delta: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
     tool_name: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     tool_id: Option<String>,
     parameters: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     status: Option<String>,
     output: Option<Value>,
     error: Option<Value>,
@@ -202,8 +209,8 @@ impl Lines for Stream {
                 if line.role.as_deref() == Some("user") {
                     assembly.live.extend(user_items(place, time, None, content));
                 } else {
-                    self.in_pieces = line.delta;
-                    say(assembly, place, time, content, was_in_pieces && line.delta);
+                    self.in_pieces = line.delta == Some(true);
+                    say(assembly, place, time, content, was_in_pieces && self.in_pieces);
                 }
             }
             "tool_use" => {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Extra, Message, Role, Source, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint, model_source, opaque, result_message};
@@ -23,19 +23,31 @@ const API: &str = "pi";
 struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     parent_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     cwd: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     version: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     model_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     provider: Option<String>,
     message: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "lenient")]
     custom_type: Option<String>,
     content: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     summary: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     first_kept_entry_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     first_kept_entry_index: Option<u64>,
 }
 
