@@ -6,8 +6,10 @@
 mod background;
 mod columns;
 mod harness;
+mod knobs;
 mod prune;
 mod rules;
+mod settings;
 mod situation;
 mod tools;
 mod window;
@@ -18,8 +20,10 @@ use crate::session::Route;
 
 pub use background::{BackgroundTable, BackgroundTool, EndingTool};
 pub use harness::HarnessLevels;
+pub use knobs::Knob;
 pub use prune::{ClearByClass, ClearOld, PrunePolicy};
 pub use rules::{CutRule, RuleSet, Rules, Stability};
+pub use settings::{AppliedSettings, Clamp, PolicyService, Settings, SettingsError};
 pub use situation::{Situation, Unsent, Window, WindowOrigin};
 pub use tools::{ToolClass, ToolEntry, ToolTable};
 pub use window::{Due, Level, Levels, Plan};
@@ -115,6 +119,38 @@ pub enum Retain {
     Tokens(u64),
 }
 
+/// What the pre-warm and post-turn levels are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BudgetScope {
+    /// The whole conversation.
+    #[default]
+    Thread,
+    /// What was added since the first step of the current turn. The window's trigger stands beside it.
+    Turn,
+}
+
+/// Who writes a summary when no model answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fallback {
+    /// Nobody: the compaction fails and the conversation stays as it is.
+    #[default]
+    None,
+    /// The summariser that needs no model.
+    Extractive,
+}
+
+/// When a breaker stops the automatic path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct BreakerPolicy {
+    /// Automatic failures in a row that open it; 0 is never.
+    pub auto_compact_failure_limit: u32,
+    /// Milliseconds after which an open breaker lets one attempt through; 0 is never.
+    pub cool_down_ms: u64,
+}
+
 /// Budgets of the trim pruner, in characters (Unicode scalar values).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -193,6 +229,10 @@ pub struct Policy {
     pub post_turn_percent: u8,
     /// Tokens at which compaction is due whatever the window; 0 is off.
     pub absolute_token_limit: u64,
+    /// Bytes of JSON at which compaction is due, over the messages, system prompt and tools of the next request; 0 is off.
+    pub max_request_bytes: u64,
+    /// What the pre-warm and post-turn levels are compared with.
+    pub budget_scope: BudgetScope,
     /// A fold of the pre-warm level that would free fewer tokens than this is not begun.
     pub min_fold_tokens: u64,
     /// How often a summary that cannot be used is asked for again; none for the kit's.
@@ -218,6 +258,8 @@ pub struct Policy {
     pub checkpoint_prompt: String,
     /// Who writes the summary; none for the model of the conversation.
     pub summarizer: Option<Route>,
+    /// Who writes it when no model answers.
+    pub fallback: Fallback,
     /// The most characters that a whole checkpoint may have, frame and pinned request included; none for no limit beside tokens.
     pub max_checkpoint_chars: Option<usize>,
     /// Knobs of single routes.
@@ -243,6 +285,8 @@ impl Default for Policy {
             pre_warm_percent: 0,
             post_turn_percent: 0,
             absolute_token_limit: 0,
+            max_request_bytes: 0,
+            budget_scope: BudgetScope::Thread,
             min_fold_tokens: 0,
             summary_retries: None,
             drop_oldest_retries: 0,
@@ -255,6 +299,7 @@ impl Default for Policy {
             overflow_retries: 1,
             checkpoint_prompt: String::new(),
             summarizer: None,
+            fallback: Fallback::None,
             max_checkpoint_chars: None,
             model_policies: Vec::new(),
             prune: PrunePolicy::default(),
