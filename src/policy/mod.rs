@@ -312,48 +312,53 @@ impl Default for Policy {
 impl Policy {
     /// Checks every knob; the first fault is returned.
     pub fn validate(&self) -> Result<(), PolicyError> {
-        ratio("threshold_ratio", self.threshold_ratio)?;
-        if let Retain::Ratio(value) = self.retain {
-            ratio("retain.ratio", value)?;
-        }
-        check_retain("", self.retain, self.threshold_ratio)?;
-        share("min_gain_ratio", self.min_gain_ratio)?;
-        share("target_gap_ratio", self.target_gap_ratio)?;
-        positive("max_tokens", self.max_tokens)?;
-        for (knob, percent) in
-            [("pre_warm_percent", self.pre_warm_percent), ("post_turn_percent", self.post_turn_percent)]
-        {
-            bound(percent <= 100, knob, &percent, "0 (off) to 100")?;
-        }
+        self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Checks every knob and returns every fault.
+    pub fn faults(&self) -> Vec<PolicyError> {
         let both = self.pre_warm_percent > 0 && self.post_turn_percent > 0;
-        bound(
-            !both || self.pre_warm_percent < self.post_turn_percent,
-            "pre_warm_percent",
-            &self.pre_warm_percent,
-            "below post_turn_percent where both are on",
-        )?;
-        self.prune.validate()?;
-        if let Some(route) = &self.summarizer {
-            check_route("summarizer", route)?;
-        }
+        let mut checks = vec![
+            ratio("threshold_ratio", self.threshold_ratio),
+            check_retain("", self.retain, self.threshold_ratio),
+            share("min_gain_ratio", self.min_gain_ratio),
+            share("target_gap_ratio", self.target_gap_ratio),
+            positive("max_tokens", self.max_tokens),
+            bound(self.pre_warm_percent <= 100, "pre_warm_percent", &self.pre_warm_percent, "0 (off) to 100"),
+            bound(self.post_turn_percent <= 100, "post_turn_percent", &self.post_turn_percent, "0 (off) to 100"),
+            bound(
+                !both || self.pre_warm_percent < self.post_turn_percent,
+                "pre_warm_percent",
+                &self.pre_warm_percent,
+                "below post_turn_percent where both are on",
+            ),
+        ];
+        checks.extend(self.prune.trim.as_ref().map(TrimPolicy::validate));
+        checks.extend(self.prune.clear_by_class.as_ref().map(ClearByClass::validate));
+        checks.extend(self.summarizer.as_ref().map(|route| check_route("summarizer", route)));
         for (index, policy) in self.model_policies.iter().enumerate() {
-            check_route(&format!("model_policies[{index}].route"), &policy.route)?;
+            checks.push(check_route(&format!("model_policies[{index}].route"), &policy.route));
             if self.model_policies.iter().take(index).any(|earlier| earlier.route == policy.route) {
-                return Err(PolicyError::DuplicateRoute { route: policy.route.clone() });
+                // The knobs of a route are looked up in the first of the two.
+                checks.push(Err(PolicyError::DuplicateRoute { route: policy.route.clone() }));
+                continue;
             }
             if let Some(Some(route)) = &policy.summarizer {
-                check_route(&format!("model_policies[{index}].summarizer"), route)?;
+                checks.push(check_route(&format!("model_policies[{index}].summarizer"), route));
             }
             let resolved = self.for_route(&policy.route);
-            let scope = format!("model_policies[{index}]: ");
-            ratio(&format!("model_policies[{index}].threshold_ratio"), resolved.threshold_ratio)?;
-            if let Retain::Ratio(value) = resolved.retain {
-                ratio(&format!("model_policies[{index}].retain.ratio"), value)?;
+            if policy.threshold_ratio.is_some() {
+                checks.push(ratio(&format!("model_policies[{index}].threshold_ratio"), resolved.threshold_ratio));
             }
-            positive(&format!("model_policies[{index}].max_tokens"), resolved.max_tokens)?;
-            check_retain(&scope, resolved.retain, resolved.threshold_ratio)?;
+            if policy.max_tokens.is_some() {
+                checks.push(positive(&format!("model_policies[{index}].max_tokens"), resolved.max_tokens));
+            }
+            if policy.threshold_ratio.is_some() || policy.retain.is_some() {
+                let scope = format!("model_policies[{index}]: ");
+                checks.push(check_retain(&scope, resolved.retain, resolved.threshold_ratio));
+            }
         }
-        Ok(())
+        checks.into_iter().filter_map(Result::err).collect()
     }
 
     /// The knobs as they hold for a route: those of its model policy laid over the others.
@@ -408,6 +413,14 @@ fn positive(knob: &str, value: u64) -> Result<(), PolicyError> {
 
 fn check_retain(scope: &str, retain: Retain, threshold: f64) -> Result<(), PolicyError> {
     match retain {
+        Retain::Ratio(value) if !(value > 0.0 && value <= 1.0) => {
+            let knob = if scope.is_empty() {
+                "retain.ratio".into()
+            } else {
+                format!("{}.retain.ratio", scope.trim_end_matches(": "))
+            };
+            ratio(&knob, value)
+        }
         Retain::Ratio(value) if value >= threshold => Err(PolicyError::RetainNotBelowThreshold {
             scope: scope.into(),
             retain: value.to_string(),
