@@ -2,8 +2,8 @@
 
 use regex::Regex;
 
-use super::check::{Place, PromptFault, forbidden_in, is_word};
-use super::markdown::{TakenOut, bare_title, take_fences, take_sections, take_sentences, tidy};
+use super::check::{Place, Places, PromptFault, forbidden_in, is_word};
+use super::markdown::{Reach, TakenOut, bare_title, take_blocks, take_fences, take_sections, take_sentences, tidy};
 use super::template::{self, Filled};
 use super::{PromptError, ToolMap};
 
@@ -32,6 +32,10 @@ pub(super) enum Action {
     Fence,
     /// Takes out the sentence; a list item without sentences goes with what is under it.
     Sentence,
+    /// Takes out the whole list item or paragraph, with what is under it.
+    Item,
+    /// Takes out the lines up to the next blank one.
+    Block,
     /// The first sentence becomes another one, further ones go.
     SentenceBecomes(&'static str),
     /// Replaces the match.
@@ -180,16 +184,22 @@ impl Adapter {
         let titles: Vec<(usize, String)> = titles(original);
         let mut text = fold_typography(text, &mut audit);
         text = self.fill_holes(&text, &titles, &mut audit);
-        let anchors: Vec<&str> = self.anchors_in(&text, &mut audit);
+        // A section that a closed hole left empty has nothing to survive.
+        let anchors: Vec<&str> = self.anchors_in(&tidy(&text), &mut audit);
         for rule in &self.rules {
             text = apply(rule, &text, &titles, &mut audit);
         }
         for (from, to) in self.tools {
             let (renamed, count) = rename_quoted(&text, from, to);
             text = renamed;
-            note(&mut audit, format!("tool {from} is called {to}"), count);
+            let rule = if from == to {
+                format!("tool {from} stands in code quotes")
+            } else {
+                format!("tool {from} is called {to}")
+            };
+            note(&mut audit, rule, count);
         }
-        text = collapse_repeats(&text, self.tools);
+        text = mend_joints(&text, self.tools);
         if self.upstream_instruction_file != self.instruction_file {
             let count = text.matches(self.upstream_instruction_file).count();
             text = text.replace(self.upstream_instruction_file, &self.instruction_file);
@@ -255,12 +265,13 @@ impl Adapter {
 
     fn find_risks(&self, text: &str, audit: &mut Audit) {
         for (why, pattern) in &self.risks {
+            let mut places = Places::of(text);
             for found in pattern.iter().flat_map(|pattern| pattern.find_iter(text)) {
                 let is_ours = OUR_TOOLS.contains(&found.as_str().trim_matches('`'));
                 if is_ours || self.host_tools.names().any(|name| found.as_str().trim_matches('`') == name) {
                     continue;
                 }
-                let place = Place::of(text, found.start());
+                let place = places.at(found.start());
                 audit.risks.push(FoundRisk { why: (*why).to_owned(), found: found.as_str().trim().to_owned(), place });
             }
         }
@@ -331,8 +342,10 @@ fn apply(rule: &Rule, text: &str, titles: &[(usize, String)], audit: &mut Audit)
             (changed, count)
         }
         Action::Fence => take_fences(text, matches),
-        Action::Sentence => take_sentences(text, matches, None),
-        Action::SentenceBecomes(instead) => take_sentences(text, matches, Some(instead)),
+        Action::Sentence => take_sentences(text, matches, Reach::Sentence, None),
+        Action::Item => take_sentences(text, matches, Reach::Line, None),
+        Action::Block => take_blocks(text, matches),
+        Action::SentenceBecomes(instead) => take_sentences(text, matches, Reach::Sentence, Some(instead)),
         Action::Replace(with) => {
             let count = pattern.find_iter(text).count();
             (pattern.replace_all(text, with).into_owned(), count)
@@ -415,13 +428,19 @@ fn rename_quoted(text: &str, from: &str, to: &str) -> (String, usize) {
     (renamed, count)
 }
 
-/// Two upstream tools may be one of ours: "`read` and `read`" says it once.
-fn collapse_repeats(text: &str, tools: &[(&str, &str)]) -> String {
+/// Two upstream tools may be one of ours: "`read` and `read`" says it once. The article before a name is that of the new one.
+fn mend_joints(text: &str, tools: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (_, tool) in tools {
+        let once = format!("`{tool}`");
         for joint in [" and ", " or ", ", ", "/", " / ", ", and ", ", or "] {
-            let once = format!("`{tool}`");
             text = text.replace(&format!("{once}{joint}{once}"), &once);
+        }
+        let vowel = tool.starts_with(['a', 'e', 'i', 'o', 'u']);
+        for (wrong, right) in [("a", "an"), ("A", "An")].map(|(a, an)| if vowel { (a, an) } else { (an, a) }) {
+            for before in [" ", "(", "\n"] {
+                text = text.replace(&format!("{before}{wrong} {once}"), &format!("{before}{right} {once}"));
+            }
         }
     }
     text

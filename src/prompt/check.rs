@@ -16,12 +16,31 @@ pub struct Place {
 impl Place {
     /// The place of a byte offset.
     pub(super) fn of(text: &str, offset: usize) -> Self {
-        let before = text.get(..offset).unwrap_or(text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Self {
-            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
-            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+        Places::of(text).at(offset)
+    }
+}
+
+/// The places of offsets that are asked for in ascending order; the text is walked once.
+pub(super) struct Places<'a> {
+    text: &'a str,
+    offset: usize,
+    place: Place,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self { text, offset: 0, place: Place { line: 1, column: 1 } }
+    }
+
+    pub(super) fn at(&mut self, offset: usize) -> Place {
+        for c in self.text.get(self.offset..offset).unwrap_or_default().chars() {
+            match c {
+                '\n' => self.place = Place { line: self.place.line + 1, column: 1 },
+                _ => self.place.column += 1,
+            }
         }
+        self.offset = self.offset.max(offset);
+        self.place
     }
 }
 
@@ -72,35 +91,37 @@ pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Byte offsets of a word in a text, in any case. It is a word where no letter, digit or underscore stands beside it.
-pub(super) fn words<'a>(text: &'a str, lower: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    // Lower-casing may change lengths outside of ASCII; such a text is searched as it is.
-    let haystack = if lower.len() == text.len() { lower } else { text };
-    let beside = move |offset: usize, len: usize| {
-        let before = haystack.get(..offset).and_then(|part| part.chars().next_back());
-        let after = haystack.get(offset + len..).and_then(|part| part.chars().next());
-        let open = |end: Option<char>, beside: Option<char>| end.is_some_and(is_word) && beside.is_some_and(is_word);
+/// Byte offsets of a word. It is a word where no letter, digit or underscore stands beside it.
+fn words(text: &str, word: &str) -> Vec<usize> {
+    let open = |end: Option<char>, beside: Option<char>| end.is_some_and(is_word) && beside.is_some_and(is_word);
+    let stands_alone = |offset: &usize| {
+        let before = text.get(..*offset).and_then(|part| part.chars().next_back());
+        let after = text.get(offset + word.len()..).and_then(|part| part.chars().next());
         !open(word.chars().next(), before) && !open(word.chars().next_back(), after)
     };
-    haystack.match_indices(word).map(|(offset, _)| offset).filter(move |offset| beside(*offset, word.len()))
+    text.match_indices(word).map(|(offset, _)| offset).filter(stands_alone).collect()
 }
 
 /// Every forbidden token and every hole of a text, in order.
 pub(super) fn forbidden_in(text: &str, forbidden: &[String]) -> Vec<PromptFault> {
     let lower = text.to_ascii_lowercase();
-    let mut faults = Vec::new();
+    let mut found: Vec<(usize, &str, bool)> = Vec::new();
     for token in forbidden.iter().filter(|token| !token.is_empty()) {
-        for offset in words(text, &lower, &token.to_ascii_lowercase()) {
-            let token = text.get(offset..offset + token.len()).unwrap_or(token).to_owned();
-            faults.push((offset, PromptFault::Forbidden { token, place: Place::of(text, offset) }));
+        let offsets = words(&lower, &token.to_ascii_lowercase());
+        found.extend(offsets.into_iter().filter_map(|at| Some((at, text.get(at..at + token.len())?, false))));
+    }
+    let holes = HOLES.iter().flat_map(|holes| holes.find_iter(text));
+    found.extend(holes.map(|hole| (hole.start(), hole.as_str(), true)));
+    found.sort_unstable();
+    let mut places = Places::of(text);
+    let fault = |(offset, found, is_hole): (usize, &str, bool)| {
+        let (found, place) = (found.to_owned(), places.at(offset));
+        match is_hole {
+            true => PromptFault::Hole { hole: found, place },
+            false => PromptFault::Forbidden { token: found, place },
         }
-    }
-    for hole in HOLES.iter().flat_map(|holes| holes.find_iter(text)) {
-        let place = Place::of(text, hole.start());
-        faults.push((hole.start(), PromptFault::Hole { hole: hole.as_str().into(), place }));
-    }
-    faults.sort_by_key(|(offset, _)| *offset);
-    faults.into_iter().map(|(_, fault)| fault).collect()
+    };
+    found.into_iter().map(fault).collect()
 }
 
 /// The anchors that a text lacks.

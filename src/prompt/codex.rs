@@ -1,7 +1,7 @@
 //! The adapter for the prompts of Codex, from those without headings to those with a mode of their own for each model.
 
 use super::ToolMap;
-use super::adapter::Action::{Fence, Replace, Section, Sentence, SentenceBecomes};
+use super::adapter::Action::{Block, Fence, Item, Replace, Section, Sentence, SentenceBecomes};
 use super::adapter::{Adapter, Rule};
 use super::personas::{FOREIGN_IDENTITY, FOREIGN_TOOLS, owned};
 
@@ -29,7 +29,6 @@ pub fn codex() -> Adapter {
             ("shell_command", "bash"),
             ("local_shell", "bash"),
             ("shell", "bash"),
-            ("write_stdin", "job_output"),
         ],
         constants: &[],
         anchors: &[
@@ -90,7 +89,7 @@ fn rules() -> Vec<Rule> {
         rule(
             "sentences on approval modes go",
             Sentence,
-            r"(?i)(?:\*\*|`)(?:on-failure|on-request|untrusted|never)(?:\*\*|`)|\bapproval (?:mode|policy|polic)",
+            r"(?:\*\*|`)(?:on-failure|on-request|untrusted)(?:\*\*|`)|(?i)\bapproval (?:modes?|polic)",
         ),
         rule(
             "patch grammar in prose goes",
@@ -98,11 +97,12 @@ fn rules() -> Vec<Rule> {
             r"\*\*\* (?:Begin|End|Add File|Update File|Delete File)|(?i)\bpatch (?:language|grammar|envelope)\b",
         ),
         rule("decoy spellings go", Sentence, r"(?i)\bapplypatch\b|\bapply-patch\b"),
-        rule("the citation ban goes", Sentence, r"【|†|(?i)\binline citations?\b"),
+        rule("the citation ban goes", Item, r"【|†|(?i)\binline citations?\b"),
+        rule("the paragraph on file links goes", Block, r"(?i)^\s*\*\*file (?:references?|links?):?\*\*"),
         rule(
-            "rules for clickable links go",
-            Sentence,
-            r"(?i)file references?:?\*\*|^\s*[-*] file references?:|\bfile://|\bvscode://|\bclickable\b",
+            "rules for file links go",
+            Item,
+            r"(?i)^\s*[-*] (?:\*\*)?file (?:references?|links?):|\bfile://|\bvscode://|\bclickable\b|\[[^\]]*\]\(/",
         ),
         rule(
             "searching with rg becomes the search tools",
@@ -112,7 +112,7 @@ fn rules() -> Vec<Rule> {
         rule(
             "parameters of another shell tool go",
             Sentence,
-            r#"(?i)\bexecvp\b|`workdir`|\["bash",\s*"-lc"|\byield_time_ms\b|\bmax_output_tokens\b|`justification`"#,
+            r#"(?i)\bexecvp\b|`workdir`|\["bash",\s*"-lc"|\byield_time_ms\b|\bmax_output_tokens\b|`justification`|\bwrite_stdin\b"#,
         ),
         rule("parallel calls have no wrapper", Replace("parallel tool calls"), r"`?multi_tool_use\.parallel`?"),
         rule("skills of another registry go", Sentence, r"\bskills\.(?:read|list)\b|\bSKILL\.md\b"),
@@ -139,7 +139,13 @@ fn rules() -> Vec<Rule> {
             Replace("this harness"),
             r"(?i)\b(?:the\s+)?Codex\s+(?:CLI|desktop app|app|harness)(?:\s+harness)?\b",
         ),
+        rule(
+            "the agent is this agent, at the head of a sentence",
+            Replace("${1}This agent"),
+            r"(?m)(^\s*(?:[-*] )?|[.!?] )Codex\b",
+        ),
         rule("the agent is this agent", Replace("this agent"), r"\b(?:Codex|codex|CODEX)\b"),
-        rule("the terminal program is the client", Replace("the client"), r"\b[Tt]he CLI\b"),
+        rule("models in headings lose their names", Replace("${1}this model"), r"(?m)^(#+ .*?)\bGPT(?:-[\w.]+)*\b"),
+        rule("the terminal program is the client", Replace("${1}he client"), r"\b([Tt])he CLI\b"),
     ]
 }

@@ -162,9 +162,40 @@ fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
+/// Takes out every paragraph or group of lines that begins with a wanted line, up to the next blank line.
+pub(super) fn take_blocks(text: &str, wanted: impl Fn(&str) -> bool) -> (String, usize) {
+    let (mut count, mut inside) = (0, false);
+    let mut kept = Vec::new();
+    for (line, in_fence) in lines(text) {
+        inside &= !in_fence && !line.trim().is_empty();
+        if !inside && !in_fence && bare_title(line).is_none() && wanted(line) {
+            inside = true;
+            count += 1;
+        }
+        if !inside {
+            kept.push(line);
+        }
+    }
+    (kept.join("\n"), count)
+}
+
+/// How much goes with a sentence that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The sentence.
+    Sentence,
+    /// Its whole line: the list item or paragraph.
+    Line,
+}
+
 /// Takes out every sentence that is wanted; the first one becomes `instead`, where that is given. A list item without sentences goes
 /// with the items under it, and so does a list whose announcement went.
-pub(super) fn take_sentences(text: &str, wanted: impl Fn(&str) -> bool, instead: Option<&str>) -> (String, usize) {
+pub(super) fn take_sentences(
+    text: &str,
+    wanted: impl Fn(&str) -> bool,
+    reach: Reach,
+    instead: Option<&str>,
+) -> (String, usize) {
     let lines = lines(text);
     let mut kept: Vec<String> = Vec::new();
     let mut instead = instead;
@@ -180,7 +211,7 @@ pub(super) fn take_sentences(text: &str, wanted: impl Fn(&str) -> bool, instead:
         let body = line.get(mark.len()..).unwrap_or_default();
         let mut left = Vec::new();
         for sentence in sentences(body) {
-            if !wanted(sentence) {
+            if reach == Reach::Sentence && !wanted(sentence) {
                 left.push(sentence);
                 continue;
             }

@@ -119,6 +119,7 @@ fn rules() -> Vec<Rule> {
             Sentence,
             r"(?:^|[\s'`(])/(?:help|bug|clear|memory|approval-mode|init|compress|quit)\b",
         ),
+        rule("remarks on worked examples go", Sentence, r"(?i)\b(?:above|previous|preceding|following) examples?\b"),
         rule("memory tools go", Sentence, r"\bsave_memory\b"),
         rule(
             "tools that this harness lacks go",
@@ -131,7 +132,7 @@ fn rules() -> Vec<Rule> {
         rule(
             "background work is started as a job",
             Replace("background jobs"),
-            r"`?\bis_background\b`?(?:\s*[:=]\s*(?:true|false))?",
+            r"`?\bis_background(?:`?\s*[:=]\s*`?(?:true|false))?`?",
         ),
         rule("the tool Bash is quoted", Replace("`Bash`$1"), r"\bBash( tool| command|\s*\()"),
         rule(

@@ -25,6 +25,8 @@ pub(super) const CLOSED_HOLE: char = '\u{e0ff}';
 
 /// Holes longer than this are not looked for: the cost of a text full of openings must stay bounded.
 const MOST_HOLE_BYTES: usize = 40_000;
+/// After so many bytes walked for holes that nothing closes, no more is looked for one.
+const MOST_VAIN_BYTES: usize = 2_000_000;
 
 /// Fills the holes that name a tool and closes all others. `tool` tells the name of a constant, `keep` whether a section inside a
 /// hole stays.
@@ -37,9 +39,16 @@ pub(super) fn fill(text: &str, marks: &[&str], tool: &dyn Fn(&str) -> String, ke
         }
         None => text,
     };
+    fill_text(prompt, &mut filled, tool, keep);
+    filled
+}
+
+/// Fills and closes the holes of a piece of prompt at the end of what is filled already.
+fn fill_text(prompt: &str, filled: &mut Filled, tool: &dyn Fn(&str) -> String, keep: &dyn Fn(&str) -> bool) {
     let escaped = filled.source || prompt.contains("${");
-    let mut output = String::with_capacity(prompt.len());
+    let mut output = std::mem::take(&mut filled.text);
     let mut at = 0;
+    let mut patience = MOST_VAIN_BYTES;
     while let Some(rest) = prompt.get(at..).filter(|rest| !rest.is_empty()) {
         let Some(next) = rest.find(['$', '{', '\\']) else {
             output.push_str(rest);
@@ -51,9 +60,11 @@ pub(super) fn fill(text: &str, marks: &[&str], tool: &dyn Fn(&str) -> String, ke
         if escaped && let Some(plain) = ["\\`", "\\$", "\\\\"].iter().find(|pair| rest.starts_with(**pair)) {
             output.push_str(plain.get(1..).unwrap_or_default());
             at += plain.len();
-        } else if let Some(inner) = rest.strip_prefix("${").and_then(balanced) {
+        } else if let Some(inner) = rest.strip_prefix("${").and_then(|rest| balanced(rest, &mut patience)) {
             at += "${".len() + inner.len() + "}".len();
-            close_hole(inner, prompt.get(at..).unwrap_or_default(), &mut output, &mut filled, tool, keep);
+            filled.text = output;
+            close_hole(inner, prompt.get(at..).unwrap_or_default(), filled, tool, keep);
+            output = std::mem::take(&mut filled.text);
         } else if let Some(inner) = rest.strip_prefix("{{").and_then(variable) {
             filled.variables += 1;
             at += inner.len() + "{{}}".len();
@@ -65,7 +76,6 @@ pub(super) fn fill(text: &str, marks: &[&str], tool: &dyn Fn(&str) -> String, ke
         }
     }
     filled.text = output;
-    filled
 }
 
 fn variable(rest: &str) -> Option<&str> {
@@ -77,7 +87,6 @@ fn variable(rest: &str) -> Option<&str> {
 fn close_hole(
     inner: &str,
     after: &str,
-    output: &mut String,
     filled: &mut Filled,
     tool: &dyn Fn(&str) -> String,
     keep: &dyn Fn(&str) -> bool,
@@ -85,30 +94,28 @@ fn close_hole(
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if let Some(constant) = inner.trim().strip_prefix("ToolNames.").filter(|name| is_name(name)) {
         filled.tools += 1;
-        output.push_str(&tool(constant));
+        filled.text.push_str(&tool(constant));
         return;
     }
     filled.code += 1;
     // A literal inside that begins with a heading is a section that the program chooses.
     let mut kept = false;
     for literal in literals(inner) {
-        let mut text = literal.trim().replace("\\`", "`");
-        let heading = text.lines().next().unwrap_or_default().to_owned();
-        let Some((_, title)) = bare_title(&heading) else { continue };
-        if keep(&title) && !text.contains("${") {
-            text.push('\n');
-            output.push_str("\n\n");
-            output.push_str(&text);
+        let heading = literal.trim().lines().next().unwrap_or_default();
+        let Some((_, title)) = bare_title(heading) else { continue };
+        if keep(&title) {
+            filled.text.push_str("\n\n");
+            fill_text(literal.trim(), filled, tool, keep);
             kept = true;
         } else {
             let title = heading.trim_start_matches('#').trim().to_owned();
-            filled.removed.push(TakenOut { title, chars: text.chars().count() });
+            filled.removed.push(TakenOut { title, chars: literal.trim().chars().count() });
         }
     }
     if kept {
-        output.push('\n');
+        filled.text.push_str("\n\n");
     } else {
-        close(output, after);
+        close(&mut filled.text, after);
     }
 }
 
@@ -127,9 +134,16 @@ fn close(output: &mut String, after: &str) {
 }
 
 /// What stands before the brace that closes a hole of program code: strings, comments, literals and braces inside are balanced.
-fn balanced(rest: &str) -> Option<&str> {
-    let end = code_end(rest.as_bytes(), 0)?;
-    rest.get(..end)
+/// Looking in vain costs patience; without any, nothing is looked for.
+fn balanced<'a>(rest: &'a str, patience: &mut usize) -> Option<&'a str> {
+    if *patience == 0 {
+        return None;
+    }
+    let end = code_end(rest.as_bytes(), 0);
+    if end.is_none() {
+        *patience = patience.saturating_sub(rest.len().min(MOST_HOLE_BYTES));
+    }
+    rest.get(..end?)
 }
 
 /// The offset of the brace that closes the code that begins at `at`.
