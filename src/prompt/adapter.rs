@@ -284,8 +284,12 @@ impl Adapter {
             .lines()
             .any(|line| !line.trim().is_empty() && line.trim() != self.opening && bare_title(line).is_none());
         let empty = (!body).then_some(PromptFault::Empty);
-        let lost = anchors.iter().filter(|anchor| !titles.iter().any(|(_, title)| title.starts_with(**anchor)));
-        let lost = lost.map(|anchor| PromptFault::MissingAnchor { anchor: (*anchor).to_owned() });
+        let file = |name: &str| name.to_lowercase();
+        let renamed =
+            |anchor: &str| anchor.replace(&file(self.upstream_instruction_file), &file(&self.instruction_file));
+        let anchors: Vec<String> = anchors.iter().map(|anchor| renamed(anchor)).collect();
+        let lost = anchors.iter().filter(|anchor| !titles.iter().any(|(_, title)| title.starts_with(anchor.as_str())));
+        let lost = lost.map(|anchor| PromptFault::MissingAnchor { anchor: anchor.clone() });
         empty.into_iter().chain(lost).chain(forbidden_in(text, &self.forbidden)).collect()
     }
 }

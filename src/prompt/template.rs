@@ -78,10 +78,12 @@ fn fill_text(prompt: &str, filled: &mut Filled, tool: &dyn Fn(&str) -> String, k
     filled.text = output;
 }
 
+/// What stands between double braces, if it is a name and not long.
 fn variable(rest: &str) -> Option<&str> {
-    let (inner, _) = rest.split_once("}}")?;
+    let near = rest.char_indices().nth(60).map_or(rest, |(end, _)| rest.get(..end).unwrap_or(rest));
+    let (inner, _) = near.split_once("}}")?;
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
-    (inner.len() <= 60 && inner.chars().all(is_name) && !inner.trim().is_empty()).then_some(inner)
+    (inner.chars().all(is_name) && !inner.trim().is_empty()).then_some(inner)
 }
 
 fn close_hole(

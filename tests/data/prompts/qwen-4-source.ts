@@ -7,7 +7,7 @@ ${coreIdentity}
 
 # Core Mandates
 
-- **Conventions:** Keep strictly to the conventions of the project.
+- **Conventions:** The code around a change decides how the change looks.
 - **Comments:** Few, and only on why.
 - **Asking:** When in doubt, ${interaction.questions}.
 
@@ -38,7 +38,7 @@ You run under bwrap. If a command fails, it may be the sandbox.
 ${getToolCallExamples(options.model)}
 
 # Final Reminder
-Never assume what a file holds; use '${ToolNames.READ_FILE}' instead of \`read_file\` by habit. Go on until the request is done.
+What a file holds, '${ToolNames.READ_FILE}' tells, and so does \`read_file\`. The end of the request is the end of the work.
 `.trim();
   return basePrompt;
 }
