@@ -60,16 +60,16 @@ fn rules() -> Vec<Rule> {
         rule(
             "blocks between comments for another runtime go",
             Replace(""),
-            r"(?is)<!--[^>]*\bjs_repl\b[^>]*(?:start|begin)[^>]*-->.*?<!--[^>]*\bjs_repl\b[^>]*end[^>]*-->",
+            r"(?is)<!--[^>]*js_repl[^>]*-->.*?<!--[^>]*js_repl[^>]*-->",
         ),
         rule("sandbox and approval chapters go", Section, r"\b(?:sandbox|sandboxing|approvals?|escalat\w*)\b"),
         rule("the chapter on patch grammar goes", Section, r"^(?:the )?apply[ _-]?patch\b"),
         rule(
             "chapters on skills, channels and other runtimes go",
             Section,
-            r"^(?:(?:how to use |available )?skills?\b|channels?\b|js[ _]repl|image[ _]generation)",
+            r"^(?:(?:how to use |available )?skills?\b|channels?\b|js[ _]repl|javascript|image[ _]gen)",
         ),
-        rule("fences with patches go", Fence, r"\*\*\* (?:Begin|End) Patch|Begin :=|\bapply_?patch\b"),
+        rule("fences with patches go", Fence, r"\*\*\* (?:Begin|End) Patch|Begin :=|\bapply_?patch\b|js_repl"),
         rule("sentences on decoy spellings go from brackets", Replace(""), r"(?i)\s*\([^()]*\bapply-?patch\b[^()]*\)"),
         rule(
             "samples of patch calls go",
@@ -85,6 +85,11 @@ fn rules() -> Vec<Rule> {
             "approval modes by name become a description",
             Replace("$1 runs"),
             r"(?i)\b((?:non-)?interactive) approval modes?(?:,?\s*(?:like|such as)\s+(?:\*\*|`)[a-z-]+(?:\*\*|`)(?:(?:,?\s+(?:or|and)\s+|,\s+)(?:\*\*|`)[a-z-]+(?:\*\*|`))*)?",
+        ),
+        rule(
+            "what holds in every approval mode holds",
+            Replace(""),
+            r"(?i),? (?:regardless of|in any|in every|whatever) (?:the |your )?approval (?:modes?|policy)",
         ),
         rule(
             "sentences on approval modes go",
@@ -116,6 +121,11 @@ fn rules() -> Vec<Rule> {
         ),
         rule("parallel calls have no wrapper", Replace("parallel tool calls"), r"`?multi_tool_use\.parallel`?"),
         rule("skills of another registry go", Sentence, r"\bskills\.(?:read|list)\b|\bSKILL\.md\b"),
+        rule(
+            "messages have no channel",
+            Replace("$1"),
+            r"(?i)\b((?:message|update|answer|response)s?)\s+(?:in|to|on|through|via)\s+(?:the\s+)?[`'](?:commentary|final|analysis)[`'](?:\s+channel)?",
+        ),
         rule(
             "output goes to messages, not to channels",
             Replace("in a message"),

@@ -126,6 +126,7 @@ fn rules() -> Vec<Rule> {
             Sentence,
             r"\benter_plan_mode\b|\bUserPromptSubmit\b|\b(?:lsp|cron|team|tool_search)_\w+",
         ),
+        rule("calls from a script go", Sentence, r"\btools\.[A-Za-z_]\w*"),
         rule("delegation goes", Sentence, DELEGATION),
         rule("sandbox hints go", Sentence, r"(?i)\bseatbelt\b|\bsandbox-exec\b|\bbwrap\b|\bsandbox(?:ed|ing)?\b"),
         rule("sentences with closed holes go", Sentence, "\u{e0ff}"),
