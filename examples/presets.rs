@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use arya_presets::prompt::{self, PromptVariables};
-use arya_presets::{Policy, Preset, Registry, TokenCounter, default_counter};
+use arya_presets::{Levels, Policy, Preset, Registry, Window, WindowOrigin, default_counter};
 
 fn main() -> ExitCode {
     let ids: Vec<String> = std::env::args().skip(1).collect();
@@ -81,8 +81,8 @@ pub(crate) fn preset_table() -> String {
 }
 
 fn trigger(policy: &Policy) -> String {
-    let window = arya_presets::Window { tokens: 200_000, origin: arya_presets::WindowOrigin::Host };
-    let levels = arya_presets::Levels::new(policy, Some(&window), Some(8_000));
+    let window = Window { tokens: 200_000, origin: WindowOrigin::Host };
+    let levels = Levels::new(policy, Some(&window), Some(8_000));
     levels.ok().and_then(|levels| levels.trigger()).map_or_else(|| "–".into(), |tokens| thousands(&tokens.to_string()))
 }
 

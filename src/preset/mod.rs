@@ -362,14 +362,13 @@ fn check_rows<'a>(rows: &'a [Row], depth: usize, seen: &mut RowsSeen<'a>, faults
         if row.package.trim().is_empty() {
             fault("its package is empty");
         }
-        if !row.is_group() && !(row.rows.is_empty() && row.realms.is_empty()) {
-            fault("only a cordis:group has rows and realms");
-        }
-        if row.is_group() && row.rows.is_empty() {
-            fault("the group has no rows");
-        }
-        if row.is_group() && !(row.tools.is_empty() && row.config.is_empty()) {
-            fault("a group brings no tools and has no config of its own");
+        let (holds_rows, has_own) =
+            (!row.rows.is_empty() || !row.realms.is_empty(), !row.tools.is_empty() || !row.config.is_empty());
+        match row.is_group() {
+            false if holds_rows => fault("only a cordis:group has rows and realms"),
+            true if row.rows.is_empty() => fault("the group has no rows"),
+            true if has_own => fault("a group brings no tools and has no config of its own"),
+            _ => {}
         }
         if depth >= MOST_GROUP_DEPTH {
             fault("groups are nested too deep");
