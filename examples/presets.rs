@@ -117,7 +117,7 @@ pub(crate) fn prompt_table() -> String {
 fn thousands(number: &str) -> String {
     let digits = number.len();
     number.chars().enumerate().fold(String::new(), |mut text, (index, digit)| {
-        if index > 0 && (digits - index) % 3 == 0 {
+        if index > 0 && (digits - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -43,7 +43,7 @@ fn headings(text: &str) -> usize {
     let is_heading = |line: &&str| {
         in_fence ^= line.starts_with("```");
         let level = line.len() - line.trim_start_matches('#').len();
-        !in_fence && (1..=6).contains(&level) && line[level..].starts_with(' ')
+        !in_fence && (1..=6).contains(&level) && line.get(level..).is_some_and(|title| title.starts_with(' '))
     };
     text.lines().filter(is_heading).count()
 }

@@ -104,7 +104,8 @@ fn a_broken_preset_is_refused_with_every_fault_at_once() {
 #[test]
 fn a_preset_of_another_shape_is_refused_by_the_name_of_the_key() {
     let value = serde_json::to_value(Preset::arya_claude()).unwrap();
-    let cases: [(&str, fn(&mut Value)); 6] = [
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change); 6] = [
         ("volume", |v| v["volume"] = json!(1)),
         ("volume", |v| v["policy"]["volume"] = json!(1)),
         ("volume", |v| v["rows"][0]["volume"] = json!(1)),
@@ -152,12 +153,18 @@ fn hostile() -> impl Strategy<Value = Value> {
 }
 
 /// The paths of every value in a JSON text, the text's own first.
-fn places(value: &Value, at: String, all: &mut Vec<String>) {
-    all.push(at.clone());
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| places(value, format!("{at}/{key}"), all)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                places(value, &format!("{at}/{key}"), all);
+            }
+        }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| places(value, format!("{at}/{index}"), all))
+            for (index, value) in items.iter().enumerate() {
+                places(value, &format!("{at}/{index}"), all);
+            }
         }
         _ => {}
     }
@@ -171,7 +178,7 @@ proptest! {
     fn hostile_json_in_any_place_of_a_preset_never_panics(which in 0usize..5, at in any::<prop::sample::Index>(), value in hostile()) {
         let mut json = Preset::builtins()[which].to_json();
         let mut all = Vec::new();
-        places(&json, String::new(), &mut all);
+        places(&json, "", &mut all);
         *json.pointer_mut(at.get::<String>(&all)).unwrap() = value.clone();
         let text = json.to_string();
         let mut registry = Registry::empty();
