@@ -12,9 +12,9 @@ use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
 use crate::meter::{Measurement, Meter, Pricing, Surroundings, total};
-use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
+use crate::policy::{BudgetScope, Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
 use crate::pruner::{PruneBudget, PrunePlan};
-use crate::session::{NodeRange, Route, Seq, Session};
+use crate::session::{EventData, NodeRange, Route, Seq, Session};
 use crate::summarizer::{SummarizerError, SummaryReply};
 
 /// Why an engine could not be built.
@@ -231,11 +231,17 @@ impl BaseEngine {
         }
         let policy = self.policy_for(session, situation);
         let levels = Levels::new(&policy, situation.window.as_ref(), situation.max_output).map_err(Failure::from)?;
-        let due = match kind {
-            TriggerKind::PostTurn => levels.due_after_turn(before.total),
+        let by_tokens = match (kind, policy.budget_scope) {
+            (TriggerKind::PostTurn, BudgetScope::Thread) => levels.due_after_turn(before.total),
+            (TriggerKind::PostTurn, BudgetScope::Turn) => {
+                levels.due_after_growth(before.total, self.turn_growth(session, before.total))
+            }
             _ => levels.due_under_pressure(before.total),
         };
-        let Some(due) = due else {
+        let by_bytes = (policy.max_request_bytes > 0)
+            .then(|| levels.due_by_bytes(before.total, request_bytes(session, situation)))
+            .flatten();
+        let Some(due) = by_tokens.into_iter().chain(by_bytes).min_by_key(|due| due.tokens) else {
             let reason = match (levels.trigger(), policy.absolute_token_limit) {
                 (None, 0) => Reason::WindowUnknown,
                 (trigger_tokens, _) => Reason::BelowLevel { total_tokens: before.total, trigger_tokens },
@@ -265,6 +271,17 @@ impl BaseEngine {
             }
         }
         self.next_fold(session, attempt)
+    }
+
+    /// Tokens that were added since the newest turn's first step; all of them where the log marks no step.
+    fn turn_growth(&self, session: &Session, total: u64) -> u64 {
+        let newest_turn =
+            session.events().iter().rev().take_while(|event| !matches!(event.data, EventData::TurnStart(_)));
+        let first_step = newest_turn.filter(|event| matches!(event.data, EventData::StepStart(_))).last();
+        match first_step {
+            Some(event) => self.meter.surface_tokens().saturating_sub(self.meter.surface_tokens_at(event.seq)),
+            None => total,
+        }
     }
 
     /// The harness's check before a request.
@@ -693,6 +710,35 @@ impl CompactionEngine for BaseEngine {
     fn abandon(&mut self, session: &mut Session, pending: Pending, why: Abandon) -> Result<(), CompactionError> {
         self.give_up(session, pending, &why)
     }
+}
+
+/// Bytes of the next request: its messages, system prompt and tools as JSON.
+fn request_bytes(session: &Session, situation: &Situation) -> u64 {
+    let unsent = match &situation.unsent {
+        Unsent::Message(message) => json_bytes(message),
+        _ => 0,
+    };
+    let header = situation.header_over(session).or_else(|| session.request_header().cloned());
+    let messages = session.messages().map(|message| json_bytes(message.as_ref()));
+    total(messages.chain([unsent, header.as_ref().map_or(0, json_bytes)]))
+}
+
+/// The length of a value as JSON, which is counted and not kept.
+fn json_bytes(value: &impl serde::Serialize) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written as JSON cannot have entered the log.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 fn done(outcome: Outcome) -> Result<Step, CompactionError> {

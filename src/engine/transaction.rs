@@ -15,11 +15,11 @@ use super::{Abandon, Step, TriggerKind};
 use crate::checkpoint::Checkpoint;
 use crate::message::{Extra, Message};
 use crate::meter::total;
-use crate::policy::{Situation, Stability};
+use crate::policy::{Fallback, Situation, Stability};
 use crate::session::{
     CompactionEnd, CompactionStart, CompactionSummary, Draft, EventData, Node, NodeRange, Seq, Session, SessionError,
 };
-use crate::summarizer::{SummarizerError, SummaryReply, SummaryRequest};
+use crate::summarizer::{ExtractiveSummarizer, Summarizer, SummarizerError, SummaryReply, SummaryRequest};
 
 impl BaseEngine {
     /// Opens the bracket for a run of nodes and hands out the request.
@@ -191,15 +191,10 @@ impl BaseEngine {
             Err(error) if error.is_context_overflow() && self.make_smaller(&mut pending) => {
                 return Ok(Step::Summarize(pending));
             }
-            Err(error) => {
-                let failure = match error {
-                    SummarizerError::Cancelled => {
-                        Failure::Cancelled { by: CancelledBy::Summarizer, reason: error.to_string() }
-                    }
-                    error => Failure::Summary(error.into()),
-                };
-                return self.fail(session, pending, failure);
-            }
+            Err(error) => match self.fall_back(&pending, error) {
+                Ok(reply) => reply,
+                Err(failure) => return self.fail(session, pending, failure),
+            },
         };
         let judged = match self.next_chunk(&mut pending, &reply) {
             Ok(true) => return Ok(Step::Summarize(pending)),
@@ -224,6 +219,21 @@ impl BaseEngine {
             return self.fail(session, pending, failure);
         }
         self.land(session, pending, sheet)
+    }
+
+    /// The answer of the summariser that needs no model, where the policy wants it when no model answers.
+    fn fall_back(&self, pending: &Pending, error: SummarizerError) -> Result<SummaryReply, Failure> {
+        if matches!(error, SummarizerError::Cancelled) {
+            return Err(Failure::Cancelled { by: CancelledBy::Summarizer, reason: error.to_string() });
+        }
+        match self.policy.fallback {
+            Fallback::None => Err(Failure::Summary(error.into())),
+            Fallback::Extractive => {
+                tracing::warn!(code = error.code(), "no model answered; the summary is written without one");
+                let reply = ExtractiveSummarizer::new().summarize(&pending.request);
+                reply.map_err(|_| Failure::Summary(error.into()))
+            }
+        }
     }
 
     fn check_stable(&self, session: &Session, pending: &Pending) -> Result<(), Failure> {
