@@ -1,90 +1,275 @@
-//! Facts in a text: paths, addresses, identifiers, numbers with their units. Found by one pass over the bytes.
+//! Facts in a text: paths, addresses, names of code, numbers with their units. Found by one pass over the bytes.
 
 /// What a fact is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum FactKind {
-    /// A path or an address.
+    /// A path of a file or directory.
     Path,
+    /// An address: of the web, of a machine, of mail.
+    Address,
+    /// A name of code or an identifier: `snake_case`, `camelCase`, with `::`, an issue number, a version, a hash.
+    Name,
     /// A number that says something: with a unit, a decimal point, a percent sign, or of several digits.
     Number,
-    /// A name of code: `snake_case`, `camelCase`, with `::`, an issue number, a version.
-    Identifier,
+}
+
+/// A fact where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fact<'a> {
+    pub(super) kind: FactKind,
+    pub(super) text: &'a str,
+    /// The word before a number, which says what it counts.
+    pub(super) context: Option<&'a str>,
+}
+
+/// How a text writes what is no character of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notation {
+    Plain,
+    /// Inside JSON a backslash and a letter are one character: `\n` begins no word.
+    Json,
 }
 
 /// Longest token that is still a fact and not data.
 const LONGEST_FACT: usize = 100;
+/// Longest word that says what a number counts.
+const LONGEST_CONTEXT: usize = 24;
+
+/// What bytes a token has.
+mod has {
+    pub(super) const DIGIT: u8 = 1;
+    pub(super) const LOWER: u8 = 2;
+    pub(super) const UPPER: u8 = 4;
+    pub(super) const UNDERSCORE: u8 = 8;
+    pub(super) const SLASH: u8 = 16;
+    pub(super) const MARK: u8 = 32;
+    pub(super) const FOREIGN: u8 = 64;
+    /// The byte belongs to no token.
+    pub(super) const SEPARATOR: u8 = 128;
+}
+
+/// What each byte adds to its token.
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [has::MARK; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            0..=b' ' | b'"' | b'\'' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b',' | b';' | b'`'
+            | b'|' | b'=' | b'\\' => has::SEPARATOR,
+            b'0'..=b'9' => has::DIGIT,
+            b'a'..=b'z' => has::LOWER,
+            b'A'..=b'Z' => has::UPPER,
+            b'_' => has::UNDERSCORE,
+            b'/' => has::SLASH,
+            128..=255 => has::FOREIGN,
+            _ => has::MARK,
+        };
+        byte += 1;
+    }
+    classes
+}
+
+fn class(byte: u8) -> u8 {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(has::MARK)
+}
 
 /// Calls `take` with every fact of a text, in order, repeats included.
-pub(super) fn facts<'a>(text: &'a str, mut take: impl FnMut(FactKind, &'a str)) {
-    let mut number: Option<(usize, &str)> = None;
-    for (at, raw) in tokens(text) {
-        let word = raw.trim_matches(|c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~'));
-        if let Some((start, before)) = number.take() {
-            // "250 ms" is one fact; the unit follows after one blank.
-            let joins = is_unit(word) && at == start + before.len() + 1;
-            if joins && let Some(joined) = text.get(start..at + word.len()) {
-                take(FactKind::Number, joined);
-                continue;
-            }
-            if says_something(before) {
-                take(FactKind::Number, before);
-            }
-        }
-        if word.is_empty() || word.len() > LONGEST_FACT {
-            continue;
-        }
-        if is_number(word) {
-            number = Some((at + (raw.len() - raw.trim_start_matches(['.', ':', '*', '#', '~']).len()), word));
-        } else if let Some(kind) = kind_of(word) {
-            take(kind, word);
-        }
-    }
-    if let Some((_, before)) = number.filter(|(_, number)| says_something(number)) {
-        take(FactKind::Number, before);
-    }
-}
-
-/// The parts of a text between blanks, quotes, brackets and the like, with where they begin.
-fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn facts<'a>(text: &'a str, notation: Notation, take: impl FnMut(Fact<'a>)) {
+    let mut reader = Reader { text, number: None, before: None, take };
     let bytes = text.as_bytes();
     let mut at = 0;
-    std::iter::from_fn(move || {
-        while bytes.get(at).is_some_and(|byte| is_separator(*byte)) {
+    while let Some(&byte) = bytes.get(at) {
+        if class(byte) == has::SEPARATOR {
+            match byte {
+                b'\n' => reader.end_line(),
+                b'\\' if notation == Notation::Json => {
+                    // The letter behind it belongs to no word.
+                    at += 1;
+                    if bytes.get(at) == Some(&b'n') {
+                        reader.end_line();
+                    }
+                }
+                _ => {}
+            }
             at += 1;
+            continue;
         }
         let start = at;
-        while bytes.get(at).is_some_and(|byte| !is_separator(*byte)) {
+        let mut classes = 0;
+        while let Some(class) = bytes.get(at).map(|byte| class(*byte)).filter(|class| *class != has::SEPARATOR) {
+            classes |= class;
             at += 1;
         }
-        text.get(start..at).filter(|token| !token.is_empty()).map(|token| (start, token))
-    })
+        if let Some(token) = text.get(start..at) {
+            if classes & has::FOREIGN == 0 {
+                reader.token(start, token, classes);
+            } else {
+                reader.foreign(start, token);
+            }
+        }
+    }
+    reader.end_line();
 }
 
-fn is_separator(byte: u8) -> bool {
-    matches!(
-        byte,
-        0..=b' '
-            | b'"'
-            | b'\''
-            | b'('
-            | b')'
-            | b'['
-            | b']'
-            | b'{'
-            | b'}'
-            | b'<'
-            | b'>'
-            | b','
-            | b';'
-            | b'`'
-            | b'|'
-            | b'='
-            | b'\\'
-    )
+struct Reader<'a, F> {
+    text: &'a str,
+    /// A number that may get a unit: where it begins, what it is.
+    number: Option<(usize, &'a str)>,
+    /// The last word that could say what a number counts.
+    before: Option<&'a str>,
+    take: F,
+}
+
+impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
+    fn end_line(&mut self) {
+        self.settle();
+        self.before = None;
+    }
+
+    /// A number that got no unit.
+    fn settle(&mut self) {
+        if let Some((_, number)) = self.number.take() {
+            self.bare(number);
+        }
+    }
+
+    fn bare(&mut self, number: &'a str) {
+        if is_machine(number) {
+            (self.take)(Fact { kind: FactKind::Address, text: number, context: None });
+        } else if says_something(number) {
+            self.counted(number);
+        }
+    }
+
+    fn counted(&mut self, text: &'a str) {
+        (self.take)(Fact { kind: FactKind::Number, text, context: self.before });
+    }
+
+    fn token(&mut self, start: usize, raw: &'a str, classes: u8) {
+        let word = raw.trim_matches(|c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~'));
+        if let Some((from, number)) = self.number.take() {
+            // "250 ms" is one fact; the unit follows after one blank, or at once in scripts without blanks.
+            let gap = start.saturating_sub(from + number.len());
+            if gap <= 1
+                && is_unit(word)
+                && let Some(joined) = self.text.get(from..start + word.len())
+            {
+                self.counted(joined);
+                return;
+            }
+            self.bare(number);
+        }
+        if word.is_empty() || word.len() > LONGEST_FACT {
+            return;
+        }
+        let letters = classes & (has::LOWER | has::UPPER);
+        if letters != 0 && classes == letters && !is_camel(word) {
+            self.word(word);
+            return;
+        }
+        if letters == 0 || classes & has::DIGIT != 0 && is_number(word) {
+            if is_number(word) {
+                let skipped = raw.len() - raw.trim_start_matches(['.', ':', '!', '?', '*', '#', '~']).len();
+                self.number = Some((start + skipped, word));
+            }
+            return;
+        }
+        match kind_of(word, classes) {
+            Some(FactKind::Number) => self.counted(word),
+            Some(FactKind::Path) => {
+                let path = without_line(word);
+                (self.take)(Fact { kind: FactKind::Path, text: path, context: None });
+            }
+            Some(kind) => {
+                (self.take)(Fact { kind, text: word, context: None });
+                self.word(word);
+            }
+            None => self.word(word),
+        }
+    }
+
+    /// A token with characters outside ASCII. Words of scripts that set no blanks end where ASCII begins.
+    fn foreign(&mut self, start: usize, token: &'a str) {
+        let mut from = 0;
+        let mut last: Option<char> = None;
+        for (at, c) in token.char_indices() {
+            let parts = last.is_some_and(|last| parts(last, c));
+            if parts && at > from {
+                self.piece(start, token, from, at);
+                from = at;
+            }
+            last = Some(c);
+        }
+        self.piece(start, token, from, token.len());
+    }
+
+    fn piece(&mut self, start: usize, token: &'a str, from: usize, to: usize) {
+        let Some(piece) = token.get(from..to) else { return };
+        if let (Some((at, number)), Some(unit)) = (self.number, foreign_unit(piece))
+            && start + from <= at + number.len() + 1
+            && let Some(joined) = self.text.get(at..start + from + unit.len())
+        {
+            self.number = None;
+            self.counted(joined);
+            return;
+        }
+        let classes = piece.bytes().fold(0, |classes, byte| classes | class(byte));
+        self.token(start + from, piece, classes);
+    }
+
+    fn word(&mut self, word: &'a str) {
+        let telling = word.len() > 2 && word.len() <= LONGEST_CONTEXT && !is_empty_word(word);
+        if telling {
+            self.before = Some(word);
+        }
+    }
+}
+
+/// Whether a word of a script without blanks ends between two characters.
+fn parts(last: char, next: char) -> bool {
+    if is_wide_mark(last) || is_wide_mark(next) {
+        return true;
+    }
+    is_wide(last) && next.is_ascii_alphanumeric() || last.is_ascii_alphanumeric() && is_wide(next)
+}
+
+/// Letters of scripts that set no blanks between words.
+pub(super) fn is_wide(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{20000}'..='\u{2ffff}')
+}
+
+/// Marks of those scripts, and quotes and dashes of others.
+fn is_wide_mark(c: char) -> bool {
+    matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' | '…' | '—' | '–' | '·' | '→')
+}
+
+const FOREIGN_UNITS: &[&str] = &[
+    "毫秒", "分钟", "小时", "时间", "時間", "秒", "分", "时", "天", "日", "周", "週", "个月", "年", "元", "円", "个", "個", "次", "回",
+    "件", "行", "人", "台", "条", "条记录", "度", "万", "億", "亿", "米", "公里", "公斤", "克", "％", "시간", "분", "초", "일", "명", "개", "원",
+    "°", "€", "мс", "сек", "секунд", "мин", "минут", "часов", "дней", "руб", "тысяч", "строк",
+];
+
+/// The unit that a word begins with, or is.
+fn foreign_unit(word: &str) -> Option<&str> {
+    let unit = FOREIGN_UNITS.iter().filter(|unit| word.starts_with(**unit)).max_by_key(|unit| unit.len())?;
+    let whole = unit.chars().all(is_wide) || unit.len() == word.len() || !unit.chars().all(char::is_alphabetic);
+    word.get(..unit.len()).filter(|_| whole)
+}
+
+/// Words that say nothing of a number that follows.
+fn is_empty_word(word: &str) -> bool {
+    const EMPTY: &[&str] = &[
+        "the", "and", "for", "from", "with", "about", "over", "under", "than", "only", "now", "was", "are", "has", "had", "have",
+        "its", "this", "that", "still", "down", "roughly", "around", "nearly", "after", "before", "within", "below", "above",
+        "between", "into", "just", "least", "most", "almost", "exactly", "then", "not", "all", "some", "another", "fell", "rose", "went", "every", "gives", "keeps", "stays",
+    ];
+    EMPTY.iter().any(|empty| word.eq_ignore_ascii_case(empty))
 }
 
 fn is_number(word: &str) -> bool {
-    let digits = word.trim_start_matches(['-', '+', '$', '£']).trim_end_matches('%');
+    let digits = word.trim_start_matches(['-', '+', '$']).trim_end_matches('%');
     digits.as_bytes().first().is_some_and(u8::is_ascii_digit)
         && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b':' | b'-' | b'/'))
 }
@@ -93,6 +278,24 @@ fn is_number(word: &str) -> bool {
 fn says_something(number: &str) -> bool {
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     digits >= 3 || number.ends_with('%') || (digits >= 2 && number.contains(['.', ':', '$']))
+}
+
+/// An address of a machine in four numbers, a port or a mask behind it.
+fn is_machine(number: &str) -> bool {
+    let address = number.split(['/', ':']).next().unwrap_or(number);
+    address.split('.').count() == 4 && address.split('.').all(|part| part.parse::<u8>().is_ok())
+}
+
+/// A path without the line and column behind it.
+fn without_line(path: &str) -> &str {
+    let mut path = path;
+    while let Some((before, line)) = path.rsplit_once(':') {
+        if before.is_empty() || !line.bytes().all(|byte| byte.is_ascii_digit()) {
+            break;
+        }
+        path = before;
+    }
+    path
 }
 
 const UNITS: &[&str] = &[
@@ -168,6 +371,26 @@ const UNITS: &[&str] = &[
     "replicas",
     "shards",
     "mbit",
+    "tests",
+    "files",
+    "errors",
+    "failures",
+    "warnings",
+    "records",
+    "samples",
+    "points",
+    "words",
+    "pages",
+    "chapters",
+    "people",
+    "customers",
+    "orders",
+    "commits",
+    "pods",
+    "hosts",
+    "partitions",
+    "million",
+    "thousand",
     "gbit",
 ];
 
@@ -175,25 +398,39 @@ fn is_unit(word: &str) -> bool {
     word.len() <= 12 && UNITS.iter().any(|unit| word.eq_ignore_ascii_case(unit))
 }
 
-fn kind_of(word: &str) -> Option<FactKind> {
-    let bytes = word.as_bytes();
-    let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
-    if letters == 0 {
-        return None;
+fn kind_of(word: &str, classes: u8) -> Option<FactKind> {
+    if word.contains("://") || classes & has::MARK != 0 && is_mail(word) {
+        return Some(FactKind::Address);
     }
-    if word.contains("://") || is_path(word) {
+    if classes & (has::SLASH | has::MARK) != 0 && is_path(word) {
         return Some(FactKind::Path);
     }
-    if is_identifier(word) {
-        return Some(FactKind::Identifier);
+    if is_name(word) {
+        return Some(FactKind::Name);
     }
     // "250ms", "3.5GB", "v2.1"
-    let has_digit = bytes.iter().any(u8::is_ascii_digit);
-    let number_first = bytes.first().is_some_and(u8::is_ascii_digit) || word.starts_with(['-', '+', '$']);
+    let has_digit = classes & has::DIGIT != 0;
+    let number_first = word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '$'));
     if has_digit && number_first && word.len() <= 16 {
         return Some(FactKind::Number);
     }
-    (has_digit && letters >= 1 && word.len() >= 4 && word.is_ascii()).then_some(FactKind::Identifier)
+    let machine = word.rsplit_once(':').is_some_and(|(host, port)| {
+        host.contains('.') && port.len() >= 2 && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if machine {
+        return Some(FactKind::Address);
+    }
+    (has_digit && word.len() >= 4 && word.is_ascii()).then_some(FactKind::Name)
+}
+
+fn is_mail(word: &str) -> bool {
+    word.split_once('@').is_some_and(|(name, host)| {
+        !name.is_empty() && !name.contains(['/', ':']) && host.contains('.') && !host.contains(['/', '@'])
+    })
+}
+
+fn is_camel(word: &str) -> bool {
+    word.as_bytes().windows(2).any(|pair| matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()))
 }
 
 /// Endings that make a file of a word; others are methods and fields.
@@ -225,7 +462,7 @@ fn is_path(word: &str) -> bool {
     }
 }
 
-fn is_identifier(word: &str) -> bool {
+fn is_name(word: &str) -> bool {
     let bytes = word.as_bytes();
     if !bytes
         .iter()
@@ -236,14 +473,13 @@ fn is_identifier(word: &str) -> bool {
     let inner = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
     let snake = inner.contains(&b'_');
     let path = word.contains("::");
-    let camel = bytes.windows(2).any(|pair| matches!(pair, [a, b] if a.is_ascii_lowercase() && b.is_ascii_uppercase()));
     // "NB01", "TW-118", "E0631"
     let code = word.len() >= 3
         && bytes.first().is_some_and(u8::is_ascii_uppercase)
         && bytes.iter().any(u8::is_ascii_digit)
         && bytes.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'-');
     let flag = word.starts_with("--") && word.len() > 3;
-    snake || path || camel || code || flag
+    snake || path || is_camel(word) || code || flag
 }
 
 #[cfg(test)]
@@ -252,29 +488,58 @@ mod tests {
 
     fn of(text: &str) -> Vec<(FactKind, &str)> {
         let mut found = Vec::new();
-        facts(text, |kind, fact| found.push((kind, fact)));
+        facts(text, Notation::Plain, |fact| found.push((fact.kind, fact.text)));
         found
     }
 
     #[test]
     fn facts_are_told_from_words() {
-        use FactKind::{Identifier, Number, Path};
-        let cases: [(&str, &[(FactKind, &str)]); 12] = [
+        use FactKind::{Address, Name, Number, Path};
+        let cases: [(&str, &[(FactKind, &str)]); 19] = [
             ("keep p95 under 250 ms, please", &[(Number, "250 ms")]),
-            ("see src/frame.rs:30 and `docs/`.", &[(Path, "src/frame.rs:30"), (Path, "docs/")]),
-            ("call parse_frame() or Dedup::forget", &[(Identifier, "parse_frame"), (Identifier, "Dedup::forget")]),
-            ("error[E0631] in fooBar", &[(Identifier, "E0631"), (Identifier, "fooBar")]),
-            ("https://example.org/a?b=1", &[(Path, "https://example.org/a?b")]),
+            ("see src/frame.rs:30 and `docs/`.", &[(Path, "src/frame.rs"), (Path, "docs/")]),
+            ("at src/frame.rs:30:12", &[(Path, "src/frame.rs")]),
+            ("call parse_frame() or Dedup::forget", &[(Name, "parse_frame"), (Name, "Dedup::forget")]),
+            ("error[E0631] in fooBar", &[(Name, "E0631"), (Name, "fooBar")]),
+            ("https://example.org/a?b=1", &[(Address, "https://example.org/a?b")]),
+            ("ask ops@example.org on 10.0.3.17:5432", &[(Address, "ops@example.org"), (Address, "10.0.3.17:5432")]),
+            ("the db is db.example.org:5432", &[(Address, "db.example.org:5432")]),
             ("1. first 2. second", &[]),
             ("95 % of 12,5", &[(Number, "95 %")]),
             ("limit=3 retries", &[(Number, "3 retries")]),
             ("at 10:45 on 2026-01-02", &[(Number, "10:45"), (Number, "2026-01-02")]),
             ("e.g. this, i.e. that. And so on...", &[]),
             ("3.5GB and 12ms", &[(Number, "3.5GB"), (Number, "12ms")]),
-            ("TW-118 with --dry-run", &[(Identifier, "TW-118"), (Identifier, "--dry-run")]),
+            ("TW-118 with --dry-run", &[(Name, "TW-118"), (Name, "--dry-run")]),
+            ("请修改src/frame.rs，超时改为30秒。", &[(Path, "src/frame.rs"), (Number, "30秒")]),
+            ("上限は500件です、parse_frameを直して", &[(Number, "500件"), (Name, "parse_frame")]),
+            ("Лимит 45 секунд, файл конфиг.toml", &[(Number, "45 секунд"), (Path, "конфиг.toml")]),
+            ("", &[]),
         ];
         for (text, expected) in cases {
             assert_eq!(of(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_knows_the_word_before_it_on_its_line() {
+        let cases = [
+            ("the timeout is now 45 seconds", Some("timeout")),
+            ("p95 of 310 ms", Some("p95")),
+            ("timeout\n45 seconds", None),
+            ("45 seconds", None),
+        ];
+        for (text, context) in cases {
+            let mut found = Vec::new();
+            facts(text, Notation::Plain, |fact| found.push(fact.context));
+            assert_eq!(found, [context], "{text}");
+        }
+    }
+
+    #[test]
+    fn an_escaped_line_end_in_json_begins_no_word() {
+        let mut found = Vec::new();
+        facts(r#"{"content":"a\nparse_frame\nHB01"}"#, Notation::Json, |fact| found.push(fact.text));
+        assert_eq!(found, ["parse_frame", "HB01"]);
     }
 }

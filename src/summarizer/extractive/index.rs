@@ -1,0 +1,339 @@
+//! The index of a summary: paths, addresses, names, numbers and commands, each once and with as few characters as say it.
+
+use hashbrown::{HashMap, HashSet};
+
+use super::facts::{Fact, FactKind, Notation, facts};
+use super::sentences::Sentence;
+
+/// Who mentioned a fact, by weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mention {
+    User,
+    Model,
+    Call,
+    Tool,
+    /// An earlier checkpoint, in a sentence.
+    Inherited,
+    /// An earlier checkpoint, in its index.
+    Indexed,
+}
+
+impl Mention {
+    fn weight(self) -> usize {
+        match self {
+            Self::User => 12,
+            Self::Inherited | Self::Indexed => 8,
+            Self::Model => 4,
+            Self::Call => 3,
+            Self::Tool => 1,
+        }
+    }
+
+    /// A number of the person's means nothing without its sentence, one in a call is mostly code, and an inherited one may have
+    /// been overtaken.
+    fn lists_numbers(self) -> bool {
+        matches!(self, Self::Model | Self::Tool | Self::Indexed)
+    }
+}
+
+/// The lists of an index, in the order in which they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum List {
+    Changed,
+    Read,
+    Paths,
+    Addresses,
+    Names,
+    Numbers,
+    Commands,
+}
+
+impl List {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Changed, Self::Read, Self::Paths, Self::Addresses, Self::Names, Self::Numbers, Self::Commands];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Changed => "Changed",
+            Self::Read => "Read",
+            Self::Paths => "Paths",
+            Self::Addresses => "Addresses",
+            Self::Names => "Names",
+            Self::Numbers => "Numbers",
+            Self::Commands => "Commands",
+        }
+    }
+
+    /// Whether it lists files; these stand with what the kit says of files.
+    pub(super) fn is_of_files(self) -> bool {
+        matches!(self, Self::Changed | Self::Read | Self::Paths)
+    }
+
+    /// The list whose line this is, and what stands in it.
+    pub(super) fn of_line(line: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|list| Some((list, line.strip_prefix(list.label())?.strip_prefix(": ")?)))
+    }
+
+    fn of(kind: FactKind) -> Self {
+        match kind {
+            FactKind::Path => Self::Paths,
+            FactKind::Address => Self::Addresses,
+            FactKind::Name => Self::Names,
+            FactKind::Number => Self::Numbers,
+        }
+    }
+
+    /// Where its items begin among those of all lists, and how far they lie apart: the first paths come before the first
+    /// commands, and the twentieth number after them.
+    fn ranks(self) -> (usize, usize) {
+        match self {
+            Self::Changed => (0, 4),
+            Self::Addresses => (2, 4),
+            Self::Paths => (6, 5),
+            Self::Numbers => (8, 8),
+            Self::Read => (10, 6),
+            Self::Names => (12, 5),
+            Self::Commands => (20, 24),
+        }
+    }
+}
+
+/// An entry of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) list: List,
+    /// Smaller is kept longer.
+    pub(super) rank: usize,
+    pub(super) text: String,
+    /// The word before a number.
+    pub(super) context: Option<String>,
+    /// The place of its first mention.
+    pub(super) first: usize,
+}
+
+/// What is known of a fact.
+struct Known<'a> {
+    kind: FactKind,
+    context: Option<&'a str>,
+    weight: usize,
+    first: usize,
+    last: usize,
+}
+
+/// The facts of a conversation.
+#[derive(Default)]
+pub(super) struct Index<'a> {
+    known: HashMap<&'a str, Known<'a>>,
+    files: HashMap<String, (List, usize)>,
+    commands: HashMap<String, usize>,
+}
+
+impl<'a> Index<'a> {
+    /// Notes the facts of a text.
+    pub(super) fn note(&mut self, text: &'a str, notation: Notation, order: usize, mention: Mention) {
+        let weight = mention.weight();
+        let known = &mut self.known;
+        facts(text, notation, |Fact { kind, text, context }| {
+            if kind == FactKind::Number && !mention.lists_numbers() {
+                return;
+            }
+            known
+                .entry(text)
+                .and_modify(|known| {
+                    known.weight += weight.min(2);
+                    known.last = order;
+                })
+                .or_insert(Known { kind, context, weight, first: order, last: order });
+        });
+    }
+
+    /// Notes a file that a tool read or changed.
+    pub(super) fn note_file(&mut self, path: String, list: List, order: usize) {
+        let entry = self.files.entry(path).or_insert((list, order));
+        *entry = (entry.0.min(list), order);
+    }
+
+    /// Notes a command.
+    pub(super) fn note_command(&mut self, command: String, order: usize) {
+        self.commands.insert(command, order);
+    }
+
+    /// Forgets what only a sentence says whose value no longer holds.
+    pub(super) fn forget(&mut self, sentence: &Sentence<'_>) {
+        facts(sentence.text, Notation::Plain, |fact| {
+            if self.known.get(fact.text).is_some_and(|known| known.last == sentence.order) {
+                self.known.remove(fact.text);
+            }
+        });
+    }
+
+    /// The entries, the weightiest first within each list. `end` is the place behind the last message.
+    pub(super) fn items(mut self, end: usize) -> Vec<Item> {
+        let mut items: Vec<Item> = Vec::new();
+        for path in self.files.keys() {
+            self.known.remove(path.as_str());
+        }
+        let mut known: Vec<(&str, Known<'_>)> = self.known.into_iter().collect();
+        let weight = |known: &Known<'_>| known.weight * 8 + known.last * 8 / end.max(1);
+        known.sort_unstable_by(|(a_text, a), (b_text, b)| {
+            weight(b).cmp(&weight(a)).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
+        });
+        let mut files: Vec<(String, (List, usize))> = self.files.into_iter().collect();
+        files.sort_unstable_by(|(a_path, (_, a)), (b_path, (_, b))| b.cmp(a).then(a_path.cmp(b_path)));
+        let mut commands: Vec<(String, usize)> = self.commands.into_iter().collect();
+        commands.sort_unstable_by(|(a_text, a), (b_text, b)| b.cmp(a).then(a_text.cmp(b_text)));
+        let mut counts = [0; List::ALL.len()];
+        let mut push = |list: List, text: String, context: Option<&str>, first: usize| {
+            let (base, step) = list.ranks();
+            let Some(count) = counts.get_mut(list as usize) else { return };
+            items.push(Item { list, rank: base + step * *count, text, context: context.map(str::to_owned), first });
+            *count += 1;
+        };
+        for (path, (list, order)) in files {
+            push(list, path, None, order);
+        }
+        for (text, known) in known {
+            push(List::of(known.kind), text.to_owned(), known.context, known.first);
+        }
+        for (command, order) in commands {
+            push(List::Commands, command, None, order);
+        }
+        items
+    }
+}
+
+/// The facts that texts hold, for leaving them out of the index.
+pub(super) fn facts_in<'t>(texts: impl Iterator<Item = &'t str>) -> HashSet<&'t str> {
+    let mut held = HashSet::new();
+    for text in texts {
+        facts(text, Notation::Plain, |fact| {
+            held.insert(fact.text);
+        });
+    }
+    held
+}
+
+/// A directory of at least so many characters is written once for the files in it.
+const SHARED_DIRECTORY_CHARS: usize = 8;
+
+/// Longest line of a list; a longer list takes several.
+const LINE_CHARS: usize = 400;
+
+/// The lines of a list. Paths of one longer directory share it: `services/relay/{queue.rs, timer.rs}`.
+pub(super) fn lines_of(list: List, items: &mut [&Item]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for part in parts_of(list, items) {
+        if !line.is_empty() && line.len() + part.len() > LINE_CHARS {
+            lines.push(std::mem::take(&mut line));
+        }
+        line.push_str(if line.is_empty() { list.label() } else { "," });
+        line.push_str(if line.ends_with(',') { " " } else { ": " });
+        line.push_str(&part);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+fn parts_of(list: List, items: &mut [&Item]) -> Vec<String> {
+    if !list.is_of_files() {
+        items.sort_by(|a, b| a.first.cmp(&b.first).then(a.rank.cmp(&b.rank)));
+        return items.iter().map(|item| item.shown()).collect();
+    }
+    items.sort_by(|a, b| directory(&a.text).cmp(directory(&b.text)).then(a.text.cmp(&b.text)));
+    let mut parts = Vec::new();
+    for group in items.chunk_by(|a, b| directory(&a.text) == directory(&b.text)) {
+        let texts = group.iter().map(|item| item.text.as_str());
+        let shared = group.first().map_or("", |item| directory(&item.text));
+        if group.len() > 1 && shared.len() >= SHARED_DIRECTORY_CHARS {
+            let names: Vec<&str> = texts.map(|text| text.get(shared.len()..).unwrap_or(text)).collect();
+            parts.push(format!("{shared}{{{}}}", names.join(", ")));
+        } else {
+            parts.extend(texts.map(str::to_owned));
+        }
+    }
+    parts
+}
+
+impl Item {
+    /// What stands in the summary with it: itself, and the ends of a longer path or name.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &str> {
+        let ends = self.text.match_indices(['/', ':']).filter_map(|(at, _)| self.text.get(at + 1..));
+        std::iter::once(self.text.as_str()).chain(ends)
+    }
+
+    /// The entry as it stands in its list.
+    pub(super) fn shown(&self) -> String {
+        match &self.context {
+            Some(context) => format!("{context} {}", self.text),
+            None if self.list == List::Commands => format!("`{}`", self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
+/// The directory of a path, its last slash included. A path that ends in one is its own name.
+fn directory(path: &str) -> &str {
+    let name = path.trim_end_matches('/');
+    name.rfind('/').and_then(|at| path.get(..=at)).unwrap_or("")
+}
+
+/// What [`lines_of`] wrote, taken apart again.
+pub(super) fn split_list(list: &str) -> String {
+    let mut out = String::with_capacity(list.len() * 2);
+    let mut rest = list;
+    while let Some((before, inside)) = rest.split_once("/{") {
+        let Some((names, after)) = inside.split_once('}') else { break };
+        let (others, shared) = before.rsplit_once(' ').map_or(("", before), |(others, shared)| (others, shared));
+        out.push_str(others);
+        for name in names.split(", ") {
+            out.push_str(", ");
+            out.push_str(shared);
+            out.push('/');
+            out.push_str(name);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(list: List, text: &str, first: usize) -> Item {
+        Item { list, rank: 0, text: text.to_owned(), context: None, first }
+    }
+
+    #[test]
+    fn files_of_a_long_directory_share_it_and_others_stand_whole() {
+        let paths = ["services/relay/timer.rs", "src/a.rs", "services/relay/queue.rs", "src/b.rs", "docs/", "/etc/hosts"];
+        let items: Vec<Item> = paths.iter().map(|path| item(List::Paths, path, 0)).collect();
+        let mut refs: Vec<&Item> = items.iter().collect();
+        let lines = lines_of(List::Paths, &mut refs);
+        assert_eq!(lines, ["Paths: docs/, /etc/hosts, services/relay/{queue.rs, timer.rs}, src/a.rs, src/b.rs"]);
+        let apart = split_list(lines[0].strip_prefix("Paths: ").unwrap());
+        for path in paths {
+            assert!(apart.split(", ").any(|part| part == path), "{path} in {apart}");
+        }
+    }
+
+    #[test]
+    fn a_broken_group_is_left_as_it_is() {
+        assert_eq!(split_list("services/relay/{queue.rs, timer.rs"), "services/relay/{queue.rs, timer.rs");
+        assert_eq!(split_list(""), "");
+    }
+
+    #[test]
+    fn a_fact_stands_once_and_a_number_with_its_word() {
+        let mut index = Index::default();
+        index.note("p95 fell to 128 ms in src/a.rs", Notation::Plain, 1, Mention::Model);
+        index.note("src/a.rs again, 128 ms", Notation::Plain, 2, Mention::Tool);
+        index.note("my number is 4711", Notation::Plain, 3, Mention::User);
+        let texts: Vec<String> = index.items(4).into_iter().map(|item| item.shown()).collect();
+        assert_eq!(texts, ["src/a.rs", "p95 128 ms"]);
+    }
+}
