@@ -20,6 +20,8 @@ pub(super) struct Fact<'a> {
     pub(super) text: &'a str,
     /// The word before a number, which says what it counts.
     pub(super) context: Option<&'a str>,
+    /// Whether a name is defined here and not only used.
+    pub(super) defined: bool,
 }
 
 /// How a text writes what is no character of it.
@@ -77,7 +79,7 @@ fn class(byte: u8) -> u8 {
 
 /// Calls `take` with every fact of a text, in order, repeats included.
 pub(super) fn facts<'a>(text: &'a str, notation: Notation, take: impl FnMut(Fact<'a>)) {
-    let mut reader = Reader { text, number: None, before: None, take };
+    let mut reader = Reader { text, number: None, before: None, defines: false, notation, take };
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -119,6 +121,9 @@ struct Reader<'a, F> {
     number: Option<(usize, &'a str)>,
     /// The last word that could say what a number counts.
     before: Option<&'a str>,
+    /// Whether the last word defines the name behind it.
+    defines: bool,
+    notation: Notation,
     take: F,
 }
 
@@ -137,18 +142,29 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
 
     fn bare(&mut self, number: &'a str) {
         if is_machine(number) {
-            (self.take)(Fact { kind: FactKind::Address, text: number, context: None });
+            self.give(FactKind::Address, number);
         } else if says_something(number) {
             self.counted(number);
         }
     }
 
     fn counted(&mut self, text: &'a str) {
-        (self.take)(Fact { kind: FactKind::Number, text, context: self.before });
+        (self.take)(Fact { kind: FactKind::Number, text, context: self.before, defined: false });
+    }
+
+    fn give(&mut self, kind: FactKind, text: &'a str) {
+        (self.take)(Fact { kind, text, context: None, defined: self.defines });
+        self.defines = false;
     }
 
     fn token(&mut self, start: usize, raw: &'a str, classes: u8) {
-        let word = raw.trim_matches(|c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~'));
+        let end = |c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~');
+        let word = raw.trim_end_matches(end).trim_start_matches(|c| end(c) && !matches!(c, '.' | '~'));
+        let word = if word.starts_with("./") || word.starts_with("../") || word.starts_with("~/") {
+            word
+        } else {
+            word.trim_start_matches(end)
+        };
         if let Some((from, number)) = self.number.take() {
             // "250 ms" is one fact; the unit follows after one blank, or at once in scripts without blanks.
             let gap = start.saturating_sub(from + number.len());
@@ -171,19 +187,19 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
         }
         if letters == 0 || classes & has::DIGIT != 0 && is_number(word) {
             if is_number(word) {
-                let skipped = raw.len() - raw.trim_start_matches(['.', ':', '!', '?', '*', '#', '~']).len();
-                self.number = Some((start + skipped, word));
+                self.number = Some((start + (word.as_ptr().addr() - raw.as_ptr().addr()), word));
             }
             return;
         }
         match kind_of(word, classes) {
             Some(FactKind::Number) => self.counted(word),
-            Some(FactKind::Path) => {
-                let path = without_line(word);
-                (self.take)(Fact { kind: FactKind::Path, text: path, context: None });
-            }
+            // Patterns of commands look like paths: `s/a/b/`, `/start/,/end/d`.
+            Some(FactKind::Path) if self.notation == Notation::Json && !is_sure_path(word) => {}
+            Some(FactKind::Path) => self.give(FactKind::Path, without_line(without_ascent(word))),
+            // Options belong to their command.
+            Some(FactKind::Name) if self.notation == Notation::Json && word.starts_with('-') => {}
             Some(kind) => {
-                (self.take)(Fact { kind, text: word, context: None });
+                self.give(kind, word);
                 self.word(word);
             }
             None => self.word(word),
@@ -220,6 +236,7 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
     }
 
     fn word(&mut self, word: &'a str) {
+        self.defines = word.len() <= LONGEST_DEFINING && DEFINING.contains(&word);
         let telling = word.len() > 2 && word.len() <= LONGEST_CONTEXT && !is_empty_word(word);
         if telling {
             self.before = Some(word);
@@ -268,6 +285,20 @@ fn is_empty_word(word: &str) -> bool {
     EMPTY.iter().any(|empty| word.eq_ignore_ascii_case(empty))
 }
 
+/// Words behind which a name is defined.
+const DEFINING: [&str; 12] =
+    ["fn", "struct", "enum", "trait", "def", "class", "function", "interface", "type", "const", "TABLE", "static"];
+const LONGEST_DEFINING: usize = 9;
+
+/// Whether a path is one where patterns stand beside paths: its name has an extension, or it has no letter alone between slashes
+/// and begins at a root or in a directory.
+fn is_sure_path(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let named = name.rsplit_once('.').is_some_and(|(stem, extension)| !stem.is_empty() && extension.len() >= 2);
+    let inner = path.matches('/').count();
+    named || inner >= 2 && path.split('/').skip(1).all(|part| part.len() >= 2) && !path.starts_with("s/")
+}
+
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches(['-', '+', '$']).trim_end_matches('%');
     digits.as_bytes().first().is_some_and(u8::is_ascii_digit)
@@ -284,6 +315,11 @@ fn says_something(number: &str) -> bool {
 fn is_machine(number: &str) -> bool {
     let address = number.split(['/', ':']).next().unwrap_or(number);
     address.split('.').count() == 4 && address.split('.').all(|part| part.parse::<u8>().is_ok())
+}
+
+/// A path without the steps upwards before it: from where they are taken is not known.
+fn without_ascent(path: &str) -> &str {
+    path.trim_start_matches("../").trim_start_matches("./")
 }
 
 /// A path without the line and column behind it.
@@ -456,7 +492,8 @@ fn is_path(word: &str) -> bool {
     });
     let slashes = word.bytes().filter(|byte| *byte == b'/').count();
     match slashes {
-        0 => has_extension && name.bytes().any(|byte| byte.is_ascii_alphabetic()) && !name.contains(".."),
+        // "self.state.lock" is no file, "Cargo.lock" is one.
+        0 => has_extension && !(name.ends_with(".lock") && name.matches('.').count() > 1) && name.bytes().any(|byte| byte.is_ascii_alphabetic()) && !name.contains(".."),
         1 => has_extension || word.starts_with(['/', '~', '.']) || word.ends_with('/'),
         _ => true,
     }
@@ -495,7 +532,7 @@ mod tests {
     #[test]
     fn facts_are_told_from_words() {
         use FactKind::{Address, Name, Number, Path};
-        let cases: [(&str, &[(FactKind, &str)]); 19] = [
+        let cases: [(&str, &[(FactKind, &str)]); 21] = [
             ("keep p95 under 250 ms, please", &[(Number, "250 ms")]),
             ("see src/frame.rs:30 and `docs/`.", &[(Path, "src/frame.rs"), (Path, "docs/")]),
             ("at src/frame.rs:30:12", &[(Path, "src/frame.rs")]),
@@ -514,6 +551,8 @@ mod tests {
             ("请修改src/frame.rs，超时改为30秒。", &[(Path, "src/frame.rs"), (Number, "30秒")]),
             ("上限は500件です、parse_frameを直して", &[(Number, "500件"), (Name, "parse_frame")]),
             ("Лимит 45 секунд, файл конфиг.toml", &[(Number, "45 секунд"), (Path, "конфиг.toml")]),
+            ("../data/a.csv, ./run.sh and ~/notes.md.", &[(Path, "data/a.csv"), (Path, "run.sh"), (Path, "~/notes.md")]),
+            ("self.state.lock in Cargo.lock", &[(Path, "Cargo.lock")]),
             ("", &[]),
         ];
         for (text, expected) in cases {

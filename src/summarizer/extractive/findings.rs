@@ -63,7 +63,8 @@ mod rank {
 
 const SENTENCE_CHARS: usize = 400;
 const ERROR_CHARS: usize = 200;
-const COMMAND_CHARS: usize = 120;
+const ARGUMENT_CHARS: usize = 120;
+const COMMAND_CHARS: usize = 70;
 const PLAN_CHARS: usize = 160;
 /// An output is read as far as one that is trimmed: what a tool prints is long, and the model repeats what matters of it.
 const OUTPUT_HEAD_BYTES: usize = 4_096;
@@ -218,7 +219,7 @@ impl<'a> Gathered<'a> {
         for call in message.tool_calls() {
             self.take_call(call, order);
             match self.answers.get(&(order, call.id.as_str())).copied() {
-                Some((at, result)) if failed(result) => {
+                Some((at, result)) if self.failed(call, result) => {
                     let error = format!("{} (`{}`).", printed_error(result), call.name);
                     self.errors.push((at + 1, error));
                 }
@@ -227,10 +228,16 @@ impl<'a> Gathered<'a> {
                     Topic::OpenCall,
                     order,
                     rank::NEWEST,
-                    format!("`{}` {}", call.name, short(&call.arguments, COMMAND_CHARS)),
+                    format!("`{}` {}", call.name, short(&call.arguments, ARGUMENT_CHARS)),
                 ),
             }
         }
+    }
+
+    /// Whether a call failed: it says so, or a command printed an error. What is read may well speak of errors.
+    fn failed(&self, call: &ToolCall, result: &ToolResult) -> bool {
+        let runs = matches!(self.tools.class(&call.name), ToolClass::Shell | ToolClass::Other | ToolClass::Web);
+        result.is_error == Some(true) || runs && prints_an_error(result)
     }
 
     fn take_call(&mut self, call: &'a ToolCall, order: usize) {
@@ -239,10 +246,10 @@ impl<'a> Gathered<'a> {
             ToolClass::Edit => List::Changed,
             ToolClass::Read => List::Read,
             ToolClass::Shell => {
-                let command = command_of(call).and_then(|command| Some(short(command.lines().next()?, COMMAND_CHARS)));
-                command.filter(|command| !command.is_empty()).into_iter().for_each(|command| {
+                let command = command_of(call);
+                if let Some(command) = command.as_deref().map(first_command).filter(|command| tells_something(command)) {
                     self.index.note_command(command.replace('`', "'"), order);
-                });
+                }
                 return;
             }
             _ => {
@@ -318,7 +325,9 @@ impl<'a> Gathered<'a> {
             }
             let text = short(sentence.text, SENTENCE_CHARS);
             let order = (sentence.order, place);
-            self.lines.push(Finding { topic, order, rank: base + age / 4, text });
+            // A rule ages more slowly than a wish.
+            let age = if sentence.act == Act::Rule { age / 12 } else { age / 4 };
+            self.lines.push(Finding { topic, order, rank: base + age, text });
         }
     }
 
@@ -375,7 +384,9 @@ impl<'a> Gathered<'a> {
                 let ahead = looks_ahead(line);
                 for sentence in split(line) {
                     let text = short(sentence, SENTENCE_CHARS);
-                    if *order == 0 {
+                    if sentence.ends_with(':') && looks_ahead(sentence) {
+                        // The list behind it says what.
+                    } else if *order == 0 {
                         self.push(Topic::Decision, 0, rank::DECISION + age, text);
                     } else if age < 6 && (lists_outlook || ahead && looks_ahead(sentence)) {
                         self.push(Topic::Outlook, *order, rank::NEWEST + age * 12, text);
@@ -425,6 +436,30 @@ fn command_of(call: &ToolCall) -> Option<String> {
         }
         _ => None,
     })
+}
+
+/// Whether a command is worth repeating: looking around and editing in place are not.
+fn tells_something(command: &str) -> bool {
+    const TRIFLES: [&str; 12] =
+        ["cat", "cd", "echo", "find", "grep", "head", "ls", "printf", "pwd", "sed", "tail", "wc"];
+    let program = command.split_whitespace().next().unwrap_or_default();
+    !program.is_empty() && !TRIFLES.contains(&program)
+}
+
+/// What a command line does first: its first command, without what is made of its output.
+fn first_command(line: &str) -> String {
+    let line = line.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let moves = line.strip_prefix("cd ").and_then(|rest| rest.split_once("&&")).map_or(line, |(_, rest)| rest);
+    let ends = [" && ", " || ", " | ", "; ", " 2>", " > ", " <<"];
+    let end = ends.iter().filter_map(|end| moves.find(end)).min().unwrap_or(moves.len());
+    let command = moves.get(..end).unwrap_or(moves).trim();
+    match command.char_indices().nth(COMMAND_CHARS) {
+        Some((at, _)) => {
+            let head = command.get(..at).unwrap_or(command);
+            format!("{} …", head.rsplit_once(' ').map_or(head, |(head, _)| head))
+        }
+        None => command.to_owned(),
+    }
 }
 
 /// The steps of a plan that a tool call writes down and that are not done; none for a call that writes no plan.
@@ -478,7 +513,7 @@ fn holds(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
 }
 
 static FAILURE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"error:|error\[|panicked at|traceback \(most recent|fatal:|exception:|command not found")
+    pattern(r"(?m:^)\s*(?:error:|error\[|fatal:|traceback \(most recent|[\w.]*(?:error|exception):)|panicked at|: command not found")
 });
 static NAMES_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern("error|panicked|exception|cannot|not found|denied|assertion|fatal|failed")
@@ -498,10 +533,9 @@ fn looks_ahead(sentence: &str) -> bool {
     holds(&AHEAD, sentence)
 }
 
-fn failed(result: &ToolResult) -> bool {
+fn prints_an_error(result: &ToolResult) -> bool {
     const HEAD_BYTES: usize = 2_000;
-    result.is_error == Some(true)
-        || result.content.iter().filter_map(Block::as_text).any(|text| holds(&FAILURE, prefix(text, HEAD_BYTES)))
+    result.content.iter().filter_map(Block::as_text).any(|text| holds(&FAILURE, prefix(text, HEAD_BYTES)))
 }
 
 /// The lines of an output that name the error, else its last lines.

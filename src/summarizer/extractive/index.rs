@@ -29,8 +29,8 @@ impl Mention {
         }
     }
 
-    /// A number of the person's means nothing without its sentence, one in a call is mostly code, and an inherited one may have
-    /// been overtaken.
+    /// A number of the person's means nothing without its sentence, one in a call is mostly code, and one in a sentence of an
+    /// earlier checkpoint may have been overtaken.
     fn lists_numbers(self) -> bool {
         matches!(self, Self::Model | Self::Tool | Self::Indexed)
     }
@@ -49,8 +49,15 @@ pub(super) enum List {
 }
 
 impl List {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Changed, Self::Read, Self::Paths, Self::Addresses, Self::Names, Self::Numbers, Self::Commands];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Changed,
+        Self::Read,
+        Self::Paths,
+        Self::Addresses,
+        Self::Names,
+        Self::Numbers,
+        Self::Commands,
+    ];
 
     pub(super) fn label(self) -> &'static str {
         match self {
@@ -92,8 +99,8 @@ impl List {
             Self::Paths => (6, 5),
             Self::Numbers => (8, 8),
             Self::Read => (10, 6),
-            Self::Names => (12, 5),
-            Self::Commands => (20, 24),
+            Self::Names => (12, 4),
+            Self::Commands => (40, 40),
         }
     }
 }
@@ -113,12 +120,21 @@ pub(super) struct Item {
 
 /// What is known of a fact.
 struct Known<'a> {
-    kind: FactKind,
+    list: List,
     context: Option<&'a str>,
     weight: usize,
     first: usize,
     last: usize,
+    /// Whether tools alone mentioned it.
+    printed: bool,
 }
+
+/// A name weighs more where it is defined.
+const DEFINED: usize = 4;
+/// What tools alone mention comes behind everything else.
+const PRINTED_RANK: usize = 400;
+/// A number without a unit says less.
+const BARE_RANK: usize = 100;
 
 /// The facts of a conversation.
 #[derive(Default)]
@@ -133,17 +149,20 @@ impl<'a> Index<'a> {
     pub(super) fn note(&mut self, text: &'a str, notation: Notation, order: usize, mention: Mention) {
         let weight = mention.weight();
         let known = &mut self.known;
-        facts(text, notation, |Fact { kind, text, context }| {
+        let printed = mention == Mention::Tool;
+        facts(text, notation, |Fact { kind, text, context, defined }| {
             if kind == FactKind::Number && !mention.lists_numbers() {
                 return;
             }
+            let weight = if defined { weight + DEFINED } else { weight };
             known
                 .entry(text)
                 .and_modify(|known| {
                     known.weight += weight.min(2);
                     known.last = order;
+                    known.printed &= printed;
                 })
-                .or_insert(Known { kind, context, weight, first: order, last: order });
+                .or_insert(Known { list: List::of(kind), context, weight, first: order, last: order, printed });
         });
     }
 
@@ -176,27 +195,29 @@ impl<'a> Index<'a> {
         let mut known: Vec<(&str, Known<'_>)> = self.known.into_iter().collect();
         let weight = |known: &Known<'_>| known.weight * 8 + known.last * 8 / end.max(1);
         known.sort_unstable_by(|(a_text, a), (b_text, b)| {
-            weight(b).cmp(&weight(a)).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
+            a.printed.cmp(&b.printed).then(weight(b).cmp(&weight(a))).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
         });
         let mut files: Vec<(String, (List, usize))> = self.files.into_iter().collect();
         files.sort_unstable_by(|(a_path, (_, a)), (b_path, (_, b))| b.cmp(a).then(a_path.cmp(b_path)));
         let mut commands: Vec<(String, usize)> = self.commands.into_iter().collect();
         commands.sort_unstable_by(|(a_text, a), (b_text, b)| b.cmp(a).then(a_text.cmp(b_text)));
         let mut counts = [0; List::ALL.len()];
-        let mut push = |list: List, text: String, context: Option<&str>, first: usize| {
+        let mut push = |list: List, text: String, context: Option<&str>, first: usize, behind: usize| {
             let (base, step) = list.ranks();
             let Some(count) = counts.get_mut(list as usize) else { return };
-            items.push(Item { list, rank: base + step * *count, text, context: context.map(str::to_owned), first });
+            items.push(Item { list, rank: base + step * *count + behind, text, context: context.map(str::to_owned), first });
             *count += 1;
         };
         for (path, (list, order)) in files {
-            push(list, path, None, order);
+            push(list, path, None, order, 0);
         }
         for (text, known) in known {
-            push(List::of(known.kind), text.to_owned(), known.context, known.first);
+            let bare = known.list == List::Numbers && !text.contains(|c: char| c.is_alphabetic() || c == '%');
+            let behind = if known.printed { PRINTED_RANK } else { 0 } + if bare { BARE_RANK } else { 0 };
+            push(known.list, text.to_owned(), known.context, known.first, behind);
         }
         for (command, order) in commands {
-            push(List::Commands, command, None, order);
+            push(List::Commands, command, None, order, 0);
         }
         items
     }
@@ -317,7 +338,7 @@ mod tests {
         assert_eq!(lines, ["Paths: docs/, /etc/hosts, services/relay/{queue.rs, timer.rs}, src/a.rs, src/b.rs"]);
         let apart = split_list(lines[0].strip_prefix("Paths: ").unwrap());
         for path in paths {
-            assert!(apart.split(", ").any(|part| part == path), "{path} in {apart}");
+            assert!(apart.split([',', ' ']).any(|part| part == path), "{path} in {apart}");
         }
     }
 
@@ -332,8 +353,8 @@ mod tests {
         let mut index = Index::default();
         index.note("p95 fell to 128 ms in src/a.rs", Notation::Plain, 1, Mention::Model);
         index.note("src/a.rs again, 128 ms", Notation::Plain, 2, Mention::Tool);
-        index.note("my number is 4711", Notation::Plain, 3, Mention::User);
+        index.note("let a = 4711", Notation::Json, 3, Mention::Call);
         let texts: Vec<String> = index.items(4).into_iter().map(|item| item.shown()).collect();
-        assert_eq!(texts, ["src/a.rs", "p95 128 ms"]);
+        assert_eq!(texts, ["p95 128 ms", "src/a.rs"]);
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use hashbrown::HashSet;
 
 use super::findings::{Finding, Findings, Topic};
-use super::index::{Item, facts_in};
+use super::index::{Item, List, facts_in};
 use super::render::Sheet;
 use crate::summarizer::SummaryRequest;
 
@@ -26,6 +26,7 @@ const ERRORS_PERCENT: usize = 7;
 const OUTLOOK_PERCENT: usize = 8;
 const DEMANDS_PERCENT: usize = 34;
 const INDEX_PERCENT: usize = 46;
+const COMMANDS_PERCENT: usize = 3;
 
 /// List mark and line end of a sentence, and the comma of an entry.
 const LINE_MARKS: usize = 3;
@@ -136,6 +137,7 @@ struct Candidates<'f> {
     outlook: Vec<Line<'f>>,
     others: Vec<Line<'f>>,
     items: Vec<(&'f Item, usize)>,
+    commands: Vec<(&'f Item, usize)>,
     /// Whether some findings are so many that they cannot all fit.
     cut: bool,
 }
@@ -144,53 +146,52 @@ impl<'f> Candidates<'f> {
     fn of(findings: &'f Findings, room: &Room<'_>) -> Self {
         let mut cut = false;
         let share = |percent: usize| scale(room.limit, percent, 100);
-        let mut lines = |topics: &[Topic], percent: usize| {
+        let mut lines = |topics: &[Topic], percent: usize, tight_chars: usize| {
             let of = || findings.lines.iter().filter(|line| topics.contains(&line.topic));
             let whole = lines_within(of(), room, usize::MAX, &mut cut);
             let total: usize = whole.iter().fold(0, |total: usize, line| total.saturating_add(line.cost));
             if total <= share(percent) {
                 return whole;
             }
-            lines_within(of(), room, TIGHT_CHARS, &mut cut)
+            lines_within(of(), room, tight_chars, &mut cut)
         };
-        let demands = lines(&[Topic::Demand], DEMANDS_PERCENT);
-        let errors = lines(&[Topic::Error], ERRORS_PERCENT);
-        let outlook = lines(&[Topic::OpenCall, Topic::Outlook], OUTLOOK_PERCENT);
-        let others = lines(&[Topic::Said, Topic::Decision, Topic::Action], 100);
-        let mut items = Vec::new();
-        let mut total = 0_usize;
-        for item in &findings.items {
-            let cost = room.cost(&item.shown()).saturating_add(if room.in_chars { ITEM_MARKS } else { 1 });
-            total = total.saturating_add(cost);
-            items.push((item, cost));
-            if total / 2 > room.limit {
-                cut = true;
-                break;
-            }
-        }
-        Self { demands, errors, outlook, others, items, cut }
+        let demands = lines(&[Topic::Demand], DEMANDS_PERCENT, TIGHT_CHARS);
+        let errors = lines(&[Topic::Error], ERRORS_PERCENT, TIGHT_ERROR_CHARS);
+        let outlook = lines(&[Topic::OpenCall, Topic::Outlook], OUTLOOK_PERCENT, TIGHT_CHARS);
+        let others = lines(&[Topic::Said, Topic::Decision, Topic::Action], 100, TIGHT_CHARS);
+        let mut entries = |commands: bool| {
+            let of = findings.items.iter().filter(|item| (item.list == List::Commands) == commands);
+            items_within(of, room, &mut cut)
+        };
+        let (items, commands) = (entries(false), entries(true));
+        Self { demands, errors, outlook, others, items, commands, cut }
     }
 
     /// What fits a budget.
     fn choose(&self, budget: usize) -> Chosen<'_> {
-        let mut tray = Tray { left: budget, chosen: Chosen::default(), held: HashSet::new(), missed: self.cut };
+        let mut tray = Tray { left: budget, chosen: Chosen::default(), held: HashSet::new() };
         let share = |percent: usize| scale(budget, percent, 100);
         let [mut demands, mut errors, mut outlook, mut others] =
             [&self.demands, &self.errors, &self.outlook, &self.others].map(|lines| vec![false; lines.len()]);
-        let mut items = vec![false; self.items.len()];
+        let [mut items, mut commands] = [&self.items, &self.commands].map(|items| vec![false; items.len()]);
         tray.take_lines(&self.errors, &mut errors, share(ERRORS_PERCENT));
         tray.take_lines(&self.outlook, &mut outlook, share(OUTLOOK_PERCENT));
         tray.take_lines(&self.demands, &mut demands, share(DEMANDS_PERCENT));
         tray.take_items(&self.items, &mut items, share(INDEX_PERCENT));
         tray.take_lines(&self.demands, &mut demands, usize::MAX);
-        tray.take_items(&self.items, &mut items, usize::MAX);
-        tray.take_lines(&self.errors, &mut errors, usize::MAX);
-        tray.take_lines(&self.outlook, &mut outlook, usize::MAX);
-        tray.take_lines(&self.others, &mut others, usize::MAX);
-        // What the prose says now need not stand in the index; that makes room for more prose.
-        tray.drop_said();
-        tray.take_lines(&self.others, &mut others, usize::MAX);
-        tray.chosen.whole = !tray.missed && [&demands, &errors, &outlook, &others].iter().all(|taken| !taken.contains(&false));
+        tray.take_items(&self.commands, &mut commands, share(COMMANDS_PERCENT));
+        for _ in 0..2 {
+            tray.take_lines(&self.demands, &mut demands, usize::MAX);
+            tray.take_items(&self.items, &mut items, usize::MAX);
+            tray.take_lines(&self.errors, &mut errors, usize::MAX);
+            tray.take_lines(&self.outlook, &mut outlook, usize::MAX);
+            tray.take_items(&self.commands, &mut commands, usize::MAX);
+            tray.take_lines(&self.others, &mut others, usize::MAX);
+            // What the prose says now need not stand in the index; that makes room for more.
+            tray.drop_said();
+        }
+        let taken = [&demands, &errors, &outlook, &others, &items, &commands];
+        tray.chosen.whole = !self.cut && taken.iter().all(|taken| !taken.contains(&false));
         tray.chosen
     }
 }
@@ -223,8 +224,30 @@ fn lines_within<'f>(
     lines
 }
 
+/// The entries with what they take, as far as they could fit.
+fn items_within<'f>(
+    items: impl Iterator<Item = &'f Item>,
+    room: &Room<'_>,
+    cut: &mut bool,
+) -> Vec<(&'f Item, usize)> {
+    let marks = if room.in_chars { ITEM_MARKS } else { 1 };
+    let mut priced = Vec::new();
+    let mut total = 0_usize;
+    for item in items {
+        let cost = room.cost(&item.shown()).saturating_add(marks);
+        total = total.saturating_add(cost);
+        priced.push((item, cost));
+        if total / 2 > room.limit {
+            *cut = true;
+            break;
+        }
+    }
+    priced
+}
+
 /// Length of a sentence where not all fit whole.
 const TIGHT_CHARS: usize = 130;
+const TIGHT_ERROR_CHARS: usize = 80;
 /// Length up to which a sentence is kept for a value that stands in its second half.
 const TIGHT_VALUE_CHARS: usize = 220;
 
@@ -236,10 +259,10 @@ fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     };
     let (head, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-    if chars < TIGHT_VALUE_CHARS && rest.contains(|c: char| c.is_ascii_digit() || c == '`') {
+    if chars == TIGHT_CHARS && rest.contains(|c: char| c.is_ascii_digit() || c == '`') {
         return shortened(text, TIGHT_VALUE_CHARS);
     }
-    let ends = [", ", "; ", ": ", " (", " – ", " — ", "，", "、", "；"];
+    let ends = [" / ", ", ", "; ", ": ", " (", " – ", " — ", "，", "、", "；"];
     let clause = ends.iter().filter_map(|end| head.rfind(end)).max().filter(|at| *at >= head.len() / 2);
     let at = clause.or_else(|| head.rfind(' ')).unwrap_or(head.len());
     Cow::Owned(format!("{} […]", head.get(..at).unwrap_or(head).trim_end()))
@@ -251,7 +274,6 @@ struct Tray<'f> {
     chosen: Chosen<'f>,
     /// What stands somewhere already.
     held: HashSet<&'f str>,
-    missed: bool,
 }
 
 impl<'f> Tray<'f> {
@@ -302,7 +324,6 @@ impl<'f> Tray<'f> {
                 break;
             }
         }
-        self.missed |= misses > 0 && share == usize::MAX;
         self.left -= before - left;
     }
 

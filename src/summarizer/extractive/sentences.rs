@@ -45,16 +45,31 @@ struct Statement {
 pub(super) fn split(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     for line in text.lines() {
-        let mut rest = line.trim().trim_start_matches(['-', '*', '•', '>', ' ']);
+        let line = line.trim().trim_start_matches(['-', '*', '•', '>', ' ']);
+        let mut rest = line;
+        let mut from = 0;
         while let Some(end) = sentence_end(rest) {
-            let (sentence, tail) = rest.split_at(end);
-            sentences.push(sentence.trim());
+            let (_, tail) = rest.split_at(end);
+            let to = line.len() - tail.len();
+            // "Tests may." belongs to what stands before it.
+            if !is_rider(tail.trim_start()) {
+                sentences.push(line.get(from..to).unwrap_or_default().trim());
+                from = to;
+            }
             rest = tail.trim_start();
         }
-        sentences.push(rest.trim());
+        sentences.push(line.get(from..).unwrap_or_default().trim());
     }
     sentences.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
     sentences
+}
+
+/// Whether a text begins with a statement of two words.
+fn is_rider(text: &str) -> bool {
+    const LONGEST: usize = 24;
+    let end = sentence_end(text).unwrap_or(text.len());
+    let sentence = text.get(..end).unwrap_or(text).trim();
+    sentence.len() <= LONGEST && sentence.ends_with('.') && sentence.split_whitespace().count() == 2
 }
 
 /// Where the first sentence of a line ends, when another follows.
@@ -361,6 +376,7 @@ mod tests {
     #[test]
     fn sentences_end_where_a_reader_ends_them() {
         assert_eq!(split("Keep v2.1. Use e.g. Rust. Done?"), ["Keep v2.1.", "Use e.g. Rust.", "Done?"]);
+        assert_eq!(split("No unwrap in src/. Tests may. Done."), ["No unwrap in src/. Tests may.", "Done."]);
         assert_eq!(split("- one\n- two. Three"), ["one", "two.", "Three"]);
         assert_eq!(split("直して。テストも。"), ["直して。", "テストも。"]);
         assert!(split("\n --- \n").is_empty());
