@@ -39,6 +39,8 @@ impl Facts {
                 }
                 said.push('\n');
             }
+            // What a stream editor replaces is no path: `s/old/new/`.
+            let said = patterns.edit.replace_all(&said, " ");
             let found = |regex: &Regex| -> Vec<String> {
                 regex.find_iter(&said).map(|found| found.as_str().trim_end_matches(['.', ',', ':']).to_owned()).collect()
             };
@@ -74,6 +76,7 @@ struct Patterns {
     identifier: Regex,
     number: Regex,
     rule: Regex,
+    edit: Regex,
 }
 
 impl Patterns {
@@ -89,6 +92,7 @@ impl Patterns {
                 r"(?i)\b\d+(?:[.,]\d+)*\s?(?:%|ms|s|seconds?|minutes?|hours?|days?|[kmgt]i?b|bytes?|rows|lines|tests|attempts|requests|tokens|chars|characters|users|px|hz|words|orders|customers|pods|records|毫秒|秒|分钟|小时|天|元|个|次|万)(?:\b|$)",
             )?,
             rule: Regex::new(r"(?i)\b(?:never|always|must|only|do not|don't|no)\b|不要|必须|只能|绝不|禁止|始终|不能|最多|至少")?,
+            edit: Regex::new(r"\bs/[^/\n]*/[^/\n]*/")?,
         })
     }
 }
@@ -97,7 +101,8 @@ impl Patterns {
 fn push_arguments(out: &mut String, arguments: &str) {
     fn push(out: &mut String, value: &Value) {
         match value {
-            Value::String(text) => out.push_str(text),
+            // An escape inside a written file begins no word either.
+            Value::String(text) => out.push_str(&text.replace("\\n", "\n").replace("\\r", "\n").replace("\\t", "\n")),
             Value::Array(values) => values.iter().for_each(|value| push(out, value)),
             Value::Object(map) => map.values().for_each(|value| push(out, value)),
             other => out.push_str(&other.to_string()),
@@ -127,16 +132,22 @@ fn rules_of(said: &str, rule: &Regex) -> Vec<String> {
         .collect()
 }
 
-/// The text with lists of files of one directory, `dir/{a, b}`, as whole paths.
+/// The text with lists of one directory or namespace, `dir/{a, b}` and `Kind::{A, B}`, as whole paths and names.
 fn apart(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((before, inside)) = rest.split_once("/{") {
-        let directory = before.rsplit(char::is_whitespace).next().unwrap_or(before);
-        let Some((names, after)) = inside.split_once('}') else { break };
-        out.push_str(before.strip_suffix(directory).unwrap_or(before));
+    while let Some((before, inside)) = rest.split_once('{') {
+        let shared = before.rsplit(char::is_whitespace).next().unwrap_or(before);
+        let names = inside.split_once('}').filter(|_| shared.ends_with('/') || shared.ends_with("::"));
+        let Some((names, after)) = names else {
+            out.push_str(before);
+            out.push('{');
+            rest = inside;
+            continue;
+        };
+        out.push_str(before.strip_suffix(shared).unwrap_or(before));
         for name in names.split(", ") {
-            out.push_str(&format!("{directory}/{name} "));
+            out.push_str(&format!("{shared}{name} "));
         }
         rest = after;
     }

@@ -87,8 +87,11 @@ pub(super) fn facts<'a>(text: &'a str, notation: Notation, take: impl FnMut(Fact
             match byte {
                 b'\n' => reader.end_line(),
                 b'\\' if notation == Notation::Json => {
-                    // The letter behind it belongs to no word.
+                    // The letter behind it belongs to no word; neither does that of an escape inside an escaped text.
                     at += 1;
+                    if bytes.get(at) == Some(&b'\\') && bytes.get(at + 1).is_some_and(|byte| matches!(byte, b'n' | b't' | b'r')) {
+                        at += 1;
+                    }
                     if bytes.get(at) == Some(&b'n') {
                         reader.end_line();
                     }
@@ -198,6 +201,12 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
             Some(FactKind::Path) => self.give(FactKind::Path, without_line(without_ascent(word))),
             // Options belong to their command.
             Some(FactKind::Name) if self.notation == Notation::Json && word.starts_with('-') => {}
+            Some(FactKind::Name) if self.notation == Notation::Json => {
+                // In code the last of `a.b.c_d` is the name.
+                let last = word.rsplit('.').next().filter(|last| is_name(last)).unwrap_or(word);
+                self.give(FactKind::Name, last);
+                self.word(last);
+            }
             Some(kind) => {
                 self.give(kind, word);
                 self.word(word);
@@ -580,5 +589,8 @@ mod tests {
         let mut found = Vec::new();
         facts(r#"{"content":"a\nparse_frame\nHB01"}"#, Notation::Json, |fact| found.push(fact.text));
         assert_eq!(found, ["parse_frame", "HB01"]);
+        found.clear();
+        facts(r#"{"content":"let a = \"x\\\\nHB02\";"}"#, Notation::Json, |fact| found.push(fact.text));
+        assert_eq!(found, ["HB02"]);
     }
 }

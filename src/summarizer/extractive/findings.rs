@@ -101,7 +101,7 @@ fn lines_of(checkpoint: &Checkpoint) -> Vec<String> {
     let lines = std::iter::once(checkpoint.body.as_str()).chain(pinned).flat_map(str::lines).map(str::trim);
     lines
         .map(|line| match List::of_line(unmarked(line)) {
-            Some((list, _)) if list.is_of_files() => split_list(unmarked(line)),
+            Some(_) => split_list(unmarked(line)),
             _ => line.to_owned(),
         })
         .collect()
@@ -309,6 +309,8 @@ impl<'a> Gathered<'a> {
                 Act::Value => (Topic::Demand, rank::VALUE),
                 Act::Talk => (Topic::Said, rank::SAID),
             };
+            // "Hard rules:" says nothing without its list, and is understood from it.
+            let (topic, base) = if sentence.text.ends_with(':') { (Topic::Said, rank::SAID) } else { (topic, base) };
             let base = if sentence.order == newest && sentence.order > 0 {
                 base.min(rank::NEWEST)
             } else if sentence.order == first {

@@ -133,8 +133,10 @@ struct Known<'a> {
 const DEFINED: usize = 4;
 /// What tools alone mention comes behind everything else.
 const PRINTED_RANK: usize = 400;
-/// A number without a unit says less.
-const BARE_RANK: usize = 100;
+const LENGTH_SCALE: usize = 64;
+const LENGTH_OFFSET: usize = 16;
+/// A number without a unit says less, and so does a point in time.
+const BARE_RANK: usize = 300;
 
 /// The facts of a conversation.
 #[derive(Default)]
@@ -193,9 +195,12 @@ impl<'a> Index<'a> {
             self.known.remove(path.as_str());
         }
         let mut known: Vec<(&str, Known<'_>)> = self.known.into_iter().collect();
-        let weight = |known: &Known<'_>| known.weight * 8 + known.last * 8 / end.max(1);
+        // What is longer must weigh more: two short names say more than a long one.
+        let weight = |text: &str, known: &Known<'_>| {
+            (known.weight * 8 + known.last * 8 / end.max(1)) * LENGTH_SCALE / (text.len() + LENGTH_OFFSET)
+        };
         known.sort_unstable_by(|(a_text, a), (b_text, b)| {
-            a.printed.cmp(&b.printed).then(weight(b).cmp(&weight(a))).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
+            a.printed.cmp(&b.printed).then(weight(b_text, b).cmp(&weight(a_text, a))).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
         });
         let mut files: Vec<(String, (List, usize))> = self.files.into_iter().collect();
         files.sort_unstable_by(|(a_path, (_, a)), (b_path, (_, b))| b.cmp(a).then(a_path.cmp(b_path)));
@@ -212,7 +217,10 @@ impl<'a> Index<'a> {
             push(list, path, None, order, 0);
         }
         for (text, known) in known {
-            let bare = known.list == List::Numbers && !text.contains(|c: char| c.is_alphabetic() || c == '%');
+            let bare = match known.list {
+                List::Numbers => !text.contains(|c: char| c.is_alphabetic() || c == '%'),
+                _ => text.starts_with("20") && text.contains('T') && text.ends_with('Z'),
+            };
             let behind = if known.printed { PRINTED_RANK } else { 0 } + if bare { BARE_RANK } else { 0 };
             push(known.list, text.to_owned(), known.context, known.first, behind);
         }
@@ -234,17 +242,18 @@ pub(super) fn facts_in<'t>(texts: impl Iterator<Item = &'t str>) -> HashSet<&'t 
     held
 }
 
-/// A directory of at least so many characters is written once for the files in it.
-const SHARED_DIRECTORY_CHARS: usize = 8;
+/// A directory or namespace of at least so many characters is written once for what is in it, where room is scarce.
+const SHARED_CHARS: usize = 6;
 
 /// Longest line of a list; a longer list takes several.
 const LINE_CHARS: usize = 400;
 
-/// The lines of a list. Paths of one longer directory share it: `services/relay/{queue.rs, timer.rs}`.
-pub(super) fn lines_of(list: List, items: &mut [&Item]) -> Vec<String> {
+/// The lines of a list. Where room is scarce, paths of one directory and names of one namespace share it:
+/// `services/relay/{queue.rs, timer.rs}`, `Quality::{Good, Bad}`.
+pub(super) fn lines_of(list: List, items: &mut [&Item], scarce: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for part in parts_of(list, items) {
+    for part in parts_of(list, items, scarce) {
         if !line.is_empty() && line.len() + part.len() > LINE_CHARS {
             lines.push(std::mem::take(&mut line));
         }
@@ -258,21 +267,39 @@ pub(super) fn lines_of(list: List, items: &mut [&Item]) -> Vec<String> {
     lines
 }
 
-fn parts_of(list: List, items: &mut [&Item]) -> Vec<String> {
-    if !list.is_of_files() {
+fn parts_of(list: List, items: &mut [&Item], scarce: bool) -> Vec<String> {
+    let groups = list.is_of_files() || list == List::Names;
+    if list.is_of_files() {
+        items.sort_by(|a, b| a.space().cmp(b.space()).then(a.text.cmp(&b.text)));
+    } else {
         items.sort_by(|a, b| a.first.cmp(&b.first).then(a.rank.cmp(&b.rank)));
-        return items.iter().map(|item| item.shown()).collect();
+        if scarce && groups {
+            // What shares a namespace stands where the first of it does.
+            let mut places: HashMap<&str, usize> = HashMap::new();
+            for (place, item) in items.iter().enumerate().filter(|(_, item)| !item.space().is_empty()) {
+                places.entry(item.space()).or_insert(place);
+            }
+            let place_of: Vec<usize> = items
+                .iter()
+                .enumerate()
+                .map(|(place, item)| places.get(item.space()).copied().unwrap_or(place))
+                .collect();
+            let mut placed: Vec<(usize, &Item)> = place_of.into_iter().zip(items.iter().copied()).collect();
+            placed.sort_by_key(|(place, _)| *place);
+            for (slot, (_, item)) in items.iter_mut().zip(placed) {
+                *slot = item;
+            }
+        }
     }
-    items.sort_by(|a, b| directory(&a.text).cmp(directory(&b.text)).then(a.text.cmp(&b.text)));
     let mut parts = Vec::new();
-    for group in items.chunk_by(|a, b| directory(&a.text) == directory(&b.text)) {
-        let texts = group.iter().map(|item| item.text.as_str());
-        let shared = group.first().map_or("", |item| directory(&item.text));
-        if group.len() > 1 && shared.len() >= SHARED_DIRECTORY_CHARS {
-            let names: Vec<&str> = texts.map(|text| text.get(shared.len()..).unwrap_or(text)).collect();
-            parts.push(format!("{shared}{{{}}}", names.join(", ")));
-        } else {
-            parts.extend(texts.map(str::to_owned));
+    for group in items.chunk_by(|a, b| scarce && groups && !a.space().is_empty() && a.space() == b.space()) {
+        match group {
+            [first, _, ..] if first.space().len() >= SHARED_CHARS => {
+                let shared = first.space();
+                let names: Vec<&str> = group.iter().filter_map(|item| item.text.get(shared.len()..)).collect();
+                parts.push(format!("{shared}{{{}}}", names.join(", ")));
+            }
+            _ => parts.extend(group.iter().map(|item| item.shown())),
         }
     }
     parts
@@ -285,6 +312,15 @@ impl Item {
         std::iter::once(self.text.as_str()).chain(ends)
     }
 
+    /// The directory or namespace that it is in, with what ends it; nothing for what is in none.
+    fn space(&self) -> &str {
+        let (end, name) = match self.list {
+            List::Names => ("::", self.text.as_str()),
+            _ => ("/", self.text.trim_end_matches('/')),
+        };
+        name.rfind(end).and_then(|at| self.text.get(..at + end.len())).unwrap_or("")
+    }
+
     /// The entry as it stands in its list.
     pub(super) fn shown(&self) -> String {
         match &self.context {
@@ -295,24 +331,17 @@ impl Item {
     }
 }
 
-/// The directory of a path, its last slash included. A path that ends in one is its own name.
-fn directory(path: &str) -> &str {
-    let name = path.trim_end_matches('/');
-    name.rfind('/').and_then(|at| path.get(..=at)).unwrap_or("")
-}
-
 /// What [`lines_of`] wrote, taken apart again.
 pub(super) fn split_list(list: &str) -> String {
     let mut out = String::with_capacity(list.len() * 2);
     let mut rest = list;
-    while let Some((before, inside)) = rest.split_once("/{") {
+    while let Some((before, inside)) = rest.split_once('{') {
         let Some((names, after)) = inside.split_once('}') else { break };
         let (others, shared) = before.rsplit_once(' ').map_or(("", before), |(others, shared)| (others, shared));
         out.push_str(others);
         for name in names.split(", ") {
-            out.push_str(", ");
+            out.push_str(if out.is_empty() || out.ends_with(',') { " " } else { ", " });
             out.push_str(shared);
-            out.push('/');
             out.push_str(name);
         }
         rest = after;
@@ -334,12 +363,27 @@ mod tests {
         let paths = ["services/relay/timer.rs", "src/a.rs", "services/relay/queue.rs", "src/b.rs", "docs/", "/etc/hosts"];
         let items: Vec<Item> = paths.iter().map(|path| item(List::Paths, path, 0)).collect();
         let mut refs: Vec<&Item> = items.iter().collect();
-        let lines = lines_of(List::Paths, &mut refs);
+        let lines = lines_of(List::Paths, &mut refs, true);
         assert_eq!(lines, ["Paths: docs/, /etc/hosts, services/relay/{queue.rs, timer.rs}, src/a.rs, src/b.rs"]);
         let apart = split_list(lines[0].strip_prefix("Paths: ").unwrap());
         for path in paths {
             assert!(apart.split([',', ' ']).any(|part| part == path), "{path} in {apart}");
         }
+    }
+
+    #[test]
+    fn where_there_is_room_every_path_stands_whole() {
+        let items = ["services/relay/timer.rs", "services/relay/queue.rs"].map(|path| item(List::Paths, path, 0));
+        let lines = lines_of(List::Paths, &mut items.iter().collect::<Vec<_>>(), false);
+        assert_eq!(lines, ["Paths: services/relay/queue.rs, services/relay/timer.rs"]);
+    }
+
+    #[test]
+    fn names_of_a_namespace_share_it_where_room_is_scarce() {
+        let names = ["Quality::Good", "parse_frame", "Quality::Bad", "Vec::new"];
+        let items: Vec<Item> = names.iter().enumerate().map(|(at, name)| item(List::Names, name, at)).collect();
+        let lines = lines_of(List::Names, &mut items.iter().collect::<Vec<_>>(), true);
+        assert_eq!(lines, ["Names: Quality::{Good, Bad}, parse_frame, Vec::new"]);
     }
 
     #[test]

@@ -17,15 +17,17 @@ pub(super) struct Chosen<'f> {
     pub(super) lines: Vec<(&'f Finding, &'f str)>,
     /// Entries of the index, each with what it takes of the room.
     pub(super) items: Vec<(&'f Item, usize)>,
+    /// Whether entries of the index are left out.
+    pub(super) scarce: bool,
     /// Whether nothing is left out.
     whole: bool,
 }
 
 /// Shares of the room, in percent, that a kind has before the others take what is left.
-const ERRORS_PERCENT: usize = 7;
-const OUTLOOK_PERCENT: usize = 8;
-const DEMANDS_PERCENT: usize = 34;
-const INDEX_PERCENT: usize = 46;
+const ERRORS_PERCENT: usize = 5;
+const OUTLOOK_PERCENT: usize = 5;
+const DEMANDS_PERCENT: usize = 33;
+const INDEX_PERCENT: usize = 54;
 const COMMANDS_PERCENT: usize = 3;
 
 /// List mark and line end of a sentence, and the comma of an entry.
@@ -157,7 +159,7 @@ impl<'f> Candidates<'f> {
         };
         let demands = lines(&[Topic::Demand], DEMANDS_PERCENT, TIGHT_CHARS);
         let errors = lines(&[Topic::Error], ERRORS_PERCENT, TIGHT_ERROR_CHARS);
-        let outlook = lines(&[Topic::OpenCall, Topic::Outlook], OUTLOOK_PERCENT, TIGHT_CHARS);
+        let outlook = lines(&[Topic::OpenCall, Topic::Outlook], OUTLOOK_PERCENT, TIGHT_OUTLOOK_CHARS);
         let others = lines(&[Topic::Said, Topic::Decision, Topic::Action], 100, TIGHT_CHARS);
         let mut entries = |commands: bool| {
             let of = findings.items.iter().filter(|item| (item.list == List::Commands) == commands);
@@ -191,6 +193,7 @@ impl<'f> Candidates<'f> {
             tray.drop_said();
         }
         let taken = [&demands, &errors, &outlook, &others, &items, &commands];
+        tray.chosen.scarce = self.cut || items.contains(&false);
         tray.chosen.whole = !self.cut && taken.iter().all(|taken| !taken.contains(&false));
         tray.chosen
     }
@@ -247,7 +250,8 @@ fn items_within<'f>(
 
 /// Length of a sentence where not all fit whole.
 const TIGHT_CHARS: usize = 130;
-const TIGHT_ERROR_CHARS: usize = 80;
+const TIGHT_ERROR_CHARS: usize = 70;
+const TIGHT_OUTLOOK_CHARS: usize = 90;
 /// Length up to which a sentence is kept for a value that stands in its second half.
 const TIGHT_VALUE_CHARS: usize = 220;
 

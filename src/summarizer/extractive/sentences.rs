@@ -318,12 +318,13 @@ fn act_of(lower: &str) -> (Act, bool, bool) {
         kinds |= kinds_of(word);
         gives_value |= is_value(word);
     }
-    let act = if kinds & is::RULE != 0 {
+    let asks = lower.ends_with(['?', '？']) && kinds & is::PLEASE == 0;
+    let act = if asks {
+        Act::Talk
+    } else if kinds & is::RULE != 0 {
         Act::Rule
     } else if kinds & is::PREFERENCE != 0 {
         Act::Preference
-    } else if lower.contains(['?', '？']) && kinds & is::PLEASE == 0 {
-        Act::Talk
     } else if kinds & is::GOAL != 0 {
         Act::Goal
     } else if gives_value || lower.contains('`') {
