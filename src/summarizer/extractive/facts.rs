@@ -465,7 +465,9 @@ fn kind_of(word: &str, classes: u8) -> Option<FactKind> {
     if machine {
         return Some(FactKind::Address);
     }
-    (has_digit && word.len() >= 4 && word.is_ascii()).then_some(FactKind::Name)
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'#' | b'@');
+    let begins = word.starts_with(|c: char| c.is_ascii_alphanumeric());
+    (has_digit && begins && word.len() >= 4 && word.bytes().all(plain)).then_some(FactKind::Name)
 }
 
 fn is_mail(word: &str) -> bool {
