@@ -82,6 +82,7 @@ fn conversations() -> Vec<(&'static str, Vec<Arc<Message>>)> {
         ("one printed line of 5 MB", one(Message::tool_result("r", "c", line(PRINTED), true))),
         ("one typed line of 5 MB", one(Message::user("u", line(TYPED)))),
         ("one typed word of 5 MB", one(Message::user("u", unbroken))),
+        ("one typed line of dots", one(Message::user("u", ". ".repeat(MEGABYTE) + &".".repeat(MEGABYTE)))),
         ("a million tiny messages", said(4_000_000, 4, typed)),
     ]
 }

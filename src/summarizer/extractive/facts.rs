@@ -79,7 +79,7 @@ fn class(byte: u8) -> u8 {
 
 /// Calls `take` with every fact of a text, in order, repeats included.
 pub(super) fn facts<'a>(text: &'a str, notation: Notation, take: impl FnMut(Fact<'a>)) {
-    let mut reader = Reader { text, number: None, before: None, defines: false, notation, take };
+    let mut reader = Reader { text, number: None, before: [""; 4], notation, take };
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -122,10 +122,8 @@ struct Reader<'a, F> {
     text: &'a str,
     /// A number that may get a unit: where it begins, what it is.
     number: Option<(usize, &'a str)>,
-    /// The last word that could say what a number counts.
-    before: Option<&'a str>,
-    /// Whether the last word defines the name behind it.
-    defines: bool,
+    /// The last words of the line, the newest first. One of them may say what a number counts, or define a name.
+    before: [&'a str; 4],
     notation: Notation,
     take: F,
 }
@@ -133,7 +131,7 @@ struct Reader<'a, F> {
 impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
     fn end_line(&mut self) {
         self.settle();
-        self.before = None;
+        self.before = [""; 4];
     }
 
     /// A number that got no unit.
@@ -152,22 +150,19 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
     }
 
     fn counted(&mut self, text: &'a str) {
-        (self.take)(Fact { kind: FactKind::Number, text, context: self.before, defined: false });
+        let tells = |word: &&&str| word.len() > 2 && word.len() <= LONGEST_CONTEXT && !is_empty_word(word);
+        let context = self.before.iter().find(tells).copied();
+        (self.take)(Fact { kind: FactKind::Number, text, context, defined: false });
     }
 
     fn give(&mut self, kind: FactKind, text: &'a str) {
-        (self.take)(Fact { kind, text, context: None, defined: self.defines });
-        self.defines = false;
+        let [last, ..] = self.before;
+        let defined = last.len() <= LONGEST_DEFINING && DEFINING.contains(&last);
+        (self.take)(Fact { kind, text, context: None, defined });
     }
 
     fn token(&mut self, start: usize, raw: &'a str, classes: u8) {
-        let end = |c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~');
-        let word = raw.trim_end_matches(end).trim_start_matches(|c| end(c) && !matches!(c, '.' | '~'));
-        let word = if word.starts_with("./") || word.starts_with("../") || word.starts_with("~/") {
-            word
-        } else {
-            word.trim_start_matches(end)
-        };
+        let word = trimmed(raw);
         if let Some((from, number)) = self.number.take() {
             // "250 ms" is one fact; the unit follows after one blank, or at once in scripts without blanks.
             let gap = start.saturating_sub(from + number.len());
@@ -184,7 +179,8 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
             return;
         }
         let letters = classes & (has::LOWER | has::UPPER);
-        if letters != 0 && classes == letters && !is_camel(word) {
+        let is_word = classes & !(has::MARK | letters) == 0 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if classes == has::LOWER || letters != 0 && is_word && !is_camel(word) {
             self.word(word);
             return;
         }
@@ -245,12 +241,21 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
     }
 
     fn word(&mut self, word: &'a str) {
-        self.defines = word.len() <= LONGEST_DEFINING && DEFINING.contains(&word);
-        let telling = word.len() > 2 && word.len() <= LONGEST_CONTEXT && !is_empty_word(word);
-        if telling {
-            self.before = Some(word);
-        }
+        let [first, second, third, _] = self.before;
+        self.before = [word, first, second, third];
     }
+}
+
+/// A token without the marks around it. Dots that lead into a path stay.
+fn trimmed(raw: &str) -> &str {
+    let plain = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    if plain(raw.as_bytes().first()) && plain(raw.as_bytes().last()) {
+        return raw;
+    }
+    let end = |c: char| matches!(c, '.' | ':' | '!' | '?' | '*' | '#' | '~');
+    let word = raw.trim_end_matches(end).trim_start_matches(|c| end(c) && !matches!(c, '.' | '~'));
+    let leads = ["./", "../", "~/"].iter().any(|lead| word.starts_with(lead));
+    if leads { word } else { word.trim_start_matches(end) }
 }
 
 /// Whether a word of a script without blanks ends between two characters.

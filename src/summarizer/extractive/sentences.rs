@@ -74,20 +74,23 @@ fn is_rider(text: &str) -> bool {
 
 /// Where the first sentence of a line ends, when another follows.
 fn sentence_end(line: &str) -> Option<usize> {
-    let mut before = ' ';
-    let mut chars = line.char_indices().peekable();
+    // Most bytes end nothing; the rest is looked at as characters.
+    let may_end = |byte: &u8| matches!(byte, b'.' | b'!' | b'?' | 0xe3 | 0xef);
+    let first = line.as_bytes().iter().position(may_end)?;
+    let mut before = line.get(..first).and_then(|head| head.chars().next_back()).unwrap_or(' ');
+    let mut chars = line.get(first..)?.char_indices().map(|(at, c)| (first + at, c)).peekable();
     while let Some((at, c)) = chars.next() {
         let end = at + c.len_utf8();
         match c {
             '。' | '！' | '？' if end < line.len() => return Some(end),
             '.' | '!' | '?' => {
-                let next = chars.peek().map(|(_, next)| *next);
+                let next = chars.peek().map(|(_, next)| *next).filter(|next| next.is_whitespace());
                 let after = line.get(end..).and_then(|rest| rest.trim_start().chars().next());
                 let starts = after.is_some_and(|c| c.is_uppercase() || c.is_numeric() || !c.is_ascii());
                 // "e.g. this", "1. item", "v2. X" end no sentence.
-                let abbreviation =
-                    c == '.' && (before.is_ascii_digit() && at < 4 || line.get(..at).is_some_and(ends_in_abbreviation));
-                if next.is_some_and(char::is_whitespace) && starts && !abbreviation {
+                let abbreviates =
+                    || c == '.' && (before.is_ascii_digit() && at < 4 || line.get(..at).is_some_and(ends_in_abbreviation));
+                if next.is_some() && starts && !abbreviates() {
                     return Some(end);
                 }
             }
@@ -99,6 +102,10 @@ fn sentence_end(line: &str) -> Option<usize> {
 }
 
 fn ends_in_abbreviation(text: &str) -> bool {
+    // Long enough for the longest abbreviation and what stands before it.
+    const MOST_CHARS: usize = 8;
+    let from = text.char_indices().rev().nth(MOST_CHARS).map_or(0, |(at, _)| at);
+    let text = text.get(from..).unwrap_or(text);
     let word = text.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
     matches!(
         word.to_ascii_lowercase().as_str(),
@@ -127,8 +134,9 @@ impl<'a> Speech<'a> {
         let mut lower = std::mem::take(&mut self.lower);
         lower.clear();
         push_lower(&mut lower, text);
-        let (act, corrects, gives_value) = act_of(&lower);
-        let statement = if gives_value || named_values(&lower).next().is_some() { self.statement(&lower, corrects) } else { None };
+        let told = act_of(&lower);
+        let act = told.act;
+        let statement = told.may_give_value.then(|| self.statement(&lower, told.corrects)).flatten();
         self.lower = lower;
         if let Some(statement) = &statement {
             self.replace(text, order, statement);
@@ -310,15 +318,25 @@ fn named_values(lower: &str) -> impl Iterator<Item = &str> {
     quoted.chain(set)
 }
 
-/// What a sentence in lower case does, whether it corrects something, and whether it gives a value.
-fn act_of(lower: &str) -> (Act, bool, bool) {
+/// What the words of a sentence tell.
+struct Told {
+    act: Act,
+    /// Whether it corrects something.
+    corrects: bool,
+    /// Whether it holds a number, something in quotes, or a word that sets something.
+    may_give_value: bool,
+}
+
+/// What a sentence in lower case does.
+fn act_of(lower: &str) -> Told {
     let mut kinds = phrase_kinds(lower);
-    let mut gives_value = false;
+    let mut has_value = false;
     for word in words(lower) {
         kinds |= kinds_of(word);
-        gives_value |= is_value(word);
+        has_value |= is_value(word);
     }
     let asks = lower.ends_with(['?', '？']) && kinds & is::PLEASE == 0;
+    let quotes = lower.bytes().any(|byte| matches!(byte, b'`' | b'"'));
     let act = if asks {
         Act::Talk
     } else if kinds & is::RULE != 0 {
@@ -327,12 +345,12 @@ fn act_of(lower: &str) -> (Act, bool, bool) {
         Act::Preference
     } else if kinds & is::GOAL != 0 {
         Act::Goal
-    } else if gives_value || lower.contains('`') {
+    } else if has_value || quotes && lower.contains('`') {
         Act::Value
     } else {
         Act::Talk
     };
-    (act, kinds & is::CORRECTION != 0, gives_value)
+    Told { act, corrects: kinds & is::CORRECTION != 0, may_give_value: has_value || quotes || kinds & is::SETTER != 0 }
 }
 
 #[cfg(test)]
@@ -398,7 +416,7 @@ mod tests {
             ("今天天气不错。", Act::Talk),
             ("Никогда не трогай миграции.", Act::Rule),
         ] {
-            assert_eq!(act_of(&text.to_lowercase()).0, act, "{text}");
+            assert_eq!(act_of(&text.to_lowercase()).act, act, "{text}");
         }
     }
 }

@@ -14,7 +14,12 @@ pub(super) mod is {
     /// No part of what a sentence speaks of.
     pub(in super::super) const FILLER: u8 = 16;
     pub(in super::super) const PLEASE: u8 = 32;
+    /// A value may stand behind it: what something is set to.
+    pub(in super::super) const SETTER: u8 = 64;
 }
+
+/// Words behind which stands what something is set to, the surest first.
+pub(super) const SETTERS: [&str; 5] = ["use", "to", "is", "are", "be"];
 
 /// Longest word of the lists, in bytes.
 const LONGEST_LISTED: usize = 16;
@@ -35,6 +40,9 @@ static KINDS: LazyLock<HashMap<&'static str, u8>> = LazyLock::new(|| {
         }
     }
     *kinds.entry("please").or_insert(0) |= is::PLEASE;
+    for word in SETTERS {
+        *kinds.entry(word).or_insert(0) |= is::SETTER;
+    }
     kinds
 });
 
