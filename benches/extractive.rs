@@ -16,7 +16,8 @@ const TYPED: &str = "Never touch the migrations folder of service 17. The timeou
     I prefer small commits, and please look at src/relay/queue.rs first. Thanks, that was quick. ";
 const ANSWERED: &str = "The queue in `src/relay/queue.rs` drops a message when `retry_limit` is reached, because the timer is reset \
     too late. I moved the reset in front of `flush_pending`, and p95 fell from 310 ms to 128 ms. What is left is the test. ";
-const PRINTED: &str = "2026-01-04T10:22:31Z INFO relay::queue batch=8791 stored 62 of 64 rows in 127.4 ms from 10.0.3.17:5432\n";
+const PRINTED: &str =
+    "2026-01-04T10:22:31Z INFO relay::queue batch=8791 stored 62 of 64 rows in 127.4 ms from 10.0.3.17:5432\n";
 
 /// A text of a length, its copies told apart by a number each.
 fn repeated(text: &str, bytes: usize) -> String {

@@ -52,8 +52,9 @@ fn run(args: &Args) -> Result<(), String> {
     let conversation = input::read(args.file.as_deref())?;
     let messages: Vec<Arc<Message>> = conversation.session.messages().cloned().collect();
     let facts = Facts::of(&messages).map_err(|error| error.to_string())?;
-    let rows =
-        measure::rows(&messages, &facts, |budget| ExtractiveSummarizer::new().summarize_within(&messages, &kit, budget));
+    let rows = measure::rows(&messages, &facts, |budget| {
+        ExtractiveSummarizer::new().summarize_within(&messages, &kit, budget)
+    });
     for row in &rows {
         let percent = row.percent;
         if args.text {
@@ -67,7 +68,8 @@ fn run(args: &Args) -> Result<(), String> {
     }
     let size = measure::chars(&messages);
     // A reader that has seen enough closes the pipe; that is no failure.
-    let _ = if args.json { write_json(size, &facts, &rows) } else { write_table(&conversation.name, size, &facts, &rows) };
+    let _ =
+        if args.json { write_json(size, &facts, &rows) } else { write_table(&conversation.name, size, &facts, &rows) };
     Ok(())
 }
 

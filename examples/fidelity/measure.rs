@@ -42,7 +42,10 @@ impl Facts {
             // What a stream editor replaces is no path: `s/old/new/`.
             let said = patterns.edit.replace_all(&said, " ");
             let found = |regex: &Regex| -> Vec<String> {
-                regex.find_iter(&said).map(|found| found.as_str().trim_end_matches(['.', ',', ':']).to_owned()).collect()
+                regex
+                    .find_iter(&said)
+                    .map(|found| found.as_str().trim_end_matches(['.', ',', ':']).to_owned())
+                    .collect()
             };
             paths.extend(found(&patterns.path));
             identifiers.extend(found(&patterns.identifier));
@@ -89,9 +92,11 @@ impl Patterns {
                 r"\b(?:[a-z]+[a-z0-9]*_[a-z0-9_]+|[A-Z]+[A-Z0-9]*_[A-Z0-9_]+|[a-z]+[a-z0-9]*[A-Z][A-Za-z0-9]*|[A-Za-z_]\w*(?:::\w+)+|[A-Z]{1,4}-?\d{2,}|[a-z]+-[0-9a-f]{6,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b",
             )?,
             number: Regex::new(
-                r"(?i)\b\d+(?:[.,]\d+)*\s?(?:%|ms|s|seconds?|minutes?|hours?|days?|[kmgt]i?b|bytes?|rows|lines|tests|attempts|requests|tokens|chars|characters|users|px|hz|words|orders|customers|pods|records|毫秒|秒|分钟|小时|天|元|个|次|万)(?:\b|$)",
+                r"(?i)\b\d+(?:[.,]\d+)*\s?(?:%|ms|s|seconds?|minutes?|hours?|days?|[kmgt]i?b|bytes?|rows|lines|tests|attempts|requests|tokens|chars|characters|users|px|hz|words|orders|customers|pods|records)(?:\b|$)|\d+(?:\.\d+)?(?:毫秒|秒|分钟|小时|天|元|个|次)",
             )?,
-            rule: Regex::new(r"(?i)\b(?:never|always|must|only|do not|don't|no)\b|不要|必须|只能|绝不|禁止|始终|不能|最多|至少")?,
+            rule: Regex::new(
+                r"(?i)\b(?:never|always|must|only|do not|don't|no)\b|不要|必须|只能|绝不|禁止|始终|不能|最多|至少",
+            )?,
             edit: Regex::new(r"\bs/[^/\n]*/[^/\n]*/")?,
         })
     }
@@ -122,11 +127,13 @@ fn names_an_error(line: &str) -> bool {
 
 /// The sentences that state a rule. Words in backticks state none.
 fn rules_of(said: &str, rule: &Regex) -> Vec<String> {
-    let sentences = said.lines().flat_map(|line| line.split(". ")).flat_map(|part| part.split_inclusive('。')).map(str::trim);
+    let sentences =
+        said.lines().flat_map(|line| line.split(". ")).flat_map(|part| part.split_inclusive('。')).map(str::trim);
     sentences
         .filter(|sentence| rule.is_match(sentence))
         .map(|sentence| {
-            let sentence = sentence.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | ' ' | '>'));
+            let sentence =
+                sentence.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | ' ' | '>'));
             sentence.trim_end_matches(['.', '。']).chars().take(MOST_CHARS).collect()
         })
         .collect()

@@ -58,8 +58,23 @@ const fn classes() -> [u8; 256] {
     let mut byte = 0;
     while byte < 256 {
         classes[byte] = match byte as u8 {
-            0..=b' ' | b'"' | b'\'' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'<' | b'>' | b',' | b';' | b'`'
-            | b'|' | b'=' | b'\\' => has::SEPARATOR,
+            0..=b' '
+            | b'"'
+            | b'\''
+            | b'('
+            | b')'
+            | b'['
+            | b']'
+            | b'{'
+            | b'}'
+            | b'<'
+            | b'>'
+            | b','
+            | b';'
+            | b'`'
+            | b'|'
+            | b'='
+            | b'\\' => has::SEPARATOR,
             b'0'..=b'9' => has::DIGIT,
             b'a'..=b'z' => has::LOWER,
             b'A'..=b'Z' => has::UPPER,
@@ -89,7 +104,9 @@ pub(super) fn facts<'a>(text: &'a str, notation: Notation, take: impl FnMut(Fact
                 b'\\' if notation == Notation::Json => {
                     // The letter behind it belongs to no word; neither does that of an escape inside an escaped text.
                     at += 1;
-                    if bytes.get(at) == Some(&b'\\') && bytes.get(at + 1).is_some_and(|byte| matches!(byte, b'n' | b't' | b'r')) {
+                    if bytes.get(at) == Some(&b'\\')
+                        && bytes.get(at + 1).is_some_and(|byte| matches!(byte, b'n' | b't' | b'r'))
+                    {
                         at += 1;
                     }
                     if bytes.get(at) == Some(&b'n') {
@@ -277,9 +294,60 @@ fn is_wide_mark(c: char) -> bool {
 }
 
 const FOREIGN_UNITS: &[&str] = &[
-    "毫秒", "分钟", "小时", "时间", "時間", "秒", "分", "时", "天", "日", "周", "週", "个月", "年", "元", "円", "个", "個", "次", "回",
-    "件", "行", "人", "台", "条", "条记录", "度", "万", "億", "亿", "米", "公里", "公斤", "克", "％", "시간", "분", "초", "일", "명", "개", "원",
-    "°", "€", "мс", "сек", "секунд", "мин", "минут", "часов", "дней", "руб", "тысяч", "строк",
+    "毫秒",
+    "分钟",
+    "小时",
+    "时间",
+    "時間",
+    "秒",
+    "分",
+    "时",
+    "天",
+    "日",
+    "周",
+    "週",
+    "个月",
+    "年",
+    "元",
+    "円",
+    "个",
+    "個",
+    "次",
+    "回",
+    "件",
+    "行",
+    "人",
+    "台",
+    "条",
+    "条记录",
+    "度",
+    "万",
+    "億",
+    "亿",
+    "米",
+    "公里",
+    "公斤",
+    "克",
+    "％",
+    "시간",
+    "분",
+    "초",
+    "일",
+    "명",
+    "개",
+    "원",
+    "°",
+    "€",
+    "мс",
+    "сек",
+    "секунд",
+    "мин",
+    "минут",
+    "часов",
+    "дней",
+    "руб",
+    "тысяч",
+    "строк",
 ];
 
 /// The unit that a word begins with, or is.
@@ -292,9 +360,10 @@ fn foreign_unit(word: &str) -> Option<&str> {
 /// Words that say nothing of a number that follows.
 fn is_empty_word(word: &str) -> bool {
     const EMPTY: &[&str] = &[
-        "the", "and", "for", "from", "with", "about", "over", "under", "than", "only", "now", "was", "are", "has", "had", "have",
-        "its", "this", "that", "still", "down", "roughly", "around", "nearly", "after", "before", "within", "below", "above",
-        "between", "into", "just", "least", "most", "almost", "exactly", "then", "not", "all", "some", "another", "fell", "rose", "went", "every", "gives", "keeps", "stays",
+        "the", "and", "for", "from", "with", "about", "over", "under", "than", "only", "now", "was", "are", "has",
+        "had", "have", "its", "this", "that", "still", "down", "roughly", "around", "nearly", "after", "before",
+        "within", "below", "above", "between", "into", "just", "least", "most", "almost", "exactly", "then", "not",
+        "all", "some", "another", "fell", "rose", "went", "every", "gives", "keeps", "stays",
     ];
     EMPTY.iter().any(|empty| word.eq_ignore_ascii_case(empty))
 }
@@ -509,7 +578,12 @@ fn is_path(word: &str) -> bool {
     let slashes = word.bytes().filter(|byte| *byte == b'/').count();
     match slashes {
         // "self.state.lock" is no file, "Cargo.lock" is one.
-        0 => has_extension && !(name.ends_with(".lock") && name.matches('.').count() > 1) && name.bytes().any(|byte| byte.is_ascii_alphabetic()) && !name.contains(".."),
+        0 => {
+            has_extension
+                && !(name.ends_with(".lock") && name.matches('.').count() > 1)
+                && name.bytes().any(|byte| byte.is_ascii_alphabetic())
+                && !name.contains("..")
+        }
         1 => has_extension || word.starts_with(['/', '~', '.']) || word.ends_with('/'),
         _ => true,
     }
@@ -567,7 +641,10 @@ mod tests {
             ("请修改src/frame.rs，超时改为30秒。", &[(Path, "src/frame.rs"), (Number, "30秒")]),
             ("上限は500件です、parse_frameを直して", &[(Number, "500件"), (Name, "parse_frame")]),
             ("Лимит 45 секунд, файл конфиг.toml", &[(Number, "45 секунд"), (Path, "конфиг.toml")]),
-            ("../data/a.csv, ./run.sh and ~/notes.md.", &[(Path, "data/a.csv"), (Path, "run.sh"), (Path, "~/notes.md")]),
+            (
+                "../data/a.csv, ./run.sh and ~/notes.md.",
+                &[(Path, "data/a.csv"), (Path, "run.sh"), (Path, "~/notes.md")],
+            ),
             ("self.state.lock in Cargo.lock", &[(Path, "Cargo.lock")]),
             ("", &[]),
         ];

@@ -247,7 +247,8 @@ impl<'a> Gathered<'a> {
             ToolClass::Read => List::Read,
             ToolClass::Shell => {
                 let command = command_of(call);
-                if let Some(command) = command.as_deref().map(first_command).filter(|command| tells_something(command)) {
+                if let Some(command) = command.as_deref().map(first_command).filter(|command| tells_something(command))
+                {
                     self.index.note_command(command.replace('`', "'"), order);
                 }
                 return;
@@ -515,14 +516,14 @@ fn holds(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
 }
 
 static FAILURE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"(?m:^)\s*(?:error:|error\[|fatal:|traceback \(most recent|[\w.]*(?:error|exception):)|panicked at|: command not found")
+    pattern(
+        r"(?m:^)\s*(?:error:|error\[|fatal:|traceback \(most recent|[\w.]*(?:error|exception):)|panicked at|: command not found",
+    )
 });
-static NAMES_ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern("error|panicked|exception|cannot|not found|denied|assertion|fatal|failed")
-});
-static REASON: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern("because|instead of|rather than|decided|so that|reason|since |trade-off|abandon")
-});
+static NAMES_ERROR: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern("error|panicked|exception|cannot|not found|denied|assertion|fatal|failed"));
+static REASON: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern("because|instead of|rather than|decided|so that|reason|since |trade-off|abandon"));
 static AHEAD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern("next|remain|still to|left to do|todo|not yet|pending|blocked|to be done|what is left|left:|open points")
 });

@@ -49,15 +49,8 @@ pub(super) enum List {
 }
 
 impl List {
-    pub(super) const ALL: [Self; 7] = [
-        Self::Changed,
-        Self::Read,
-        Self::Paths,
-        Self::Addresses,
-        Self::Names,
-        Self::Numbers,
-        Self::Commands,
-    ];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Changed, Self::Read, Self::Paths, Self::Addresses, Self::Names, Self::Numbers, Self::Commands];
 
     pub(super) fn label(self) -> &'static str {
         match self {
@@ -200,7 +193,12 @@ impl<'a> Index<'a> {
             (known.weight * 8 + known.last * 8 / end.max(1)) * LENGTH_SCALE / (text.len() + LENGTH_OFFSET)
         };
         known.sort_unstable_by(|(a_text, a), (b_text, b)| {
-            a.printed.cmp(&b.printed).then(weight(b_text, b).cmp(&weight(a_text, a))).then(b.last.cmp(&a.last)).then(a.first.cmp(&b.first)).then(a_text.cmp(b_text))
+            a.printed
+                .cmp(&b.printed)
+                .then(weight(b_text, b).cmp(&weight(a_text, a)))
+                .then(b.last.cmp(&a.last))
+                .then(a.first.cmp(&b.first))
+                .then(a_text.cmp(b_text))
         });
         let mut files: Vec<(String, (List, usize))> = self.files.into_iter().collect();
         files.sort_unstable_by(|(a_path, (_, a)), (b_path, (_, b))| b.cmp(a).then(a_path.cmp(b_path)));
@@ -210,7 +208,13 @@ impl<'a> Index<'a> {
         let mut push = |list: List, text: String, context: Option<&str>, first: usize, behind: usize| {
             let (base, step) = list.ranks();
             let Some(count) = counts.get_mut(list as usize) else { return };
-            items.push(Item { list, rank: base + step * *count + behind, text, context: context.map(str::to_owned), first });
+            items.push(Item {
+                list,
+                rank: base + step * *count + behind,
+                text,
+                context: context.map(str::to_owned),
+                first,
+            });
             *count += 1;
         };
         for (path, (list, order)) in files {
@@ -221,6 +225,10 @@ impl<'a> Index<'a> {
                 List::Numbers => !text.contains(|c: char| c.is_alphabetic() || c == '%'),
                 _ => text.starts_with("20") && text.contains('T') && text.ends_with('Z'),
             };
+            if known.printed && bare {
+                // Times and counters of a log.
+                continue;
+            }
             let behind = if known.printed { PRINTED_RANK } else { 0 } + if bare { BARE_RANK } else { 0 };
             push(known.list, text.to_owned(), known.context, known.first, behind);
         }
@@ -360,7 +368,8 @@ mod tests {
 
     #[test]
     fn files_of_a_long_directory_share_it_and_others_stand_whole() {
-        let paths = ["services/relay/timer.rs", "src/a.rs", "services/relay/queue.rs", "src/b.rs", "docs/", "/etc/hosts"];
+        let paths =
+            ["services/relay/timer.rs", "src/a.rs", "services/relay/queue.rs", "src/b.rs", "docs/", "/etc/hosts"];
         let items: Vec<Item> = paths.iter().map(|path| item(List::Paths, path, 0)).collect();
         let mut refs: Vec<&Item> = items.iter().collect();
         let lines = lines_of(List::Paths, &mut refs, true);

@@ -56,8 +56,8 @@ impl ExtractiveSummarizer {
 
     /// The summary of a request's messages.
     pub fn summary(&self, request: &SummaryRequest) -> Result<SummaryReply, SummarizerError> {
-        let text = summary_of(request)
-            .ok_or_else(|| SummarizerError::other("the room is too small for any finding"))?;
+        let text =
+            summary_of(request).ok_or_else(|| SummarizerError::other("the room is too small for any finding"))?;
         let mut reply = SummaryReply::text(PROVIDER, MODEL, text);
         reply.max_tokens = Some(request.max_output_tokens());
         Ok(reply)

@@ -56,9 +56,12 @@ impl<'a> Sheet<'a> {
             }
         }
         for list in List::ALL {
-            let mut items: Vec<&Item> = chosen.items.iter().map(|(item, _)| *item).filter(|item| item.list == list).collect();
+            let mut items: Vec<&Item> =
+                chosen.items.iter().map(|(item, _)| *item).filter(|item| item.list == list).collect();
             if let Some(body) = self.section_of_list(list).and_then(|section| bodies.get_mut(section)) {
-                body.extend(index::lines_of(list, &mut items, chosen.scarce).into_iter().map(|line| format!("- {line}")));
+                body.extend(
+                    index::lines_of(list, &mut items, chosen.scarce).into_iter().map(|line| format!("- {line}")),
+                );
             }
         }
         let mut parts = Vec::with_capacity(self.sections.len());

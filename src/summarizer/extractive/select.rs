@@ -24,11 +24,12 @@ pub(super) struct Chosen<'f> {
 }
 
 /// Shares of the room, in percent, that a kind has before the others take what is left.
-const ERRORS_PERCENT: usize = 5;
+const ERRORS_PERCENT: usize = 7;
 const OUTLOOK_PERCENT: usize = 5;
 const DEMANDS_PERCENT: usize = 33;
-const INDEX_PERCENT: usize = 54;
+const INDEX_PERCENT: usize = 52;
 const COMMANDS_PERCENT: usize = 3;
+const MOST_FOR_ONE_PERCENT: usize = 12;
 
 /// List mark and line end of a sentence, and the comma of an entry.
 const LINE_MARKS: usize = 3;
@@ -36,8 +37,8 @@ const ITEM_MARKS: usize = 2;
 
 /// A kind is given up after so many entries in a row that were too long for what was left.
 const MOST_MISSES: usize = 24;
-/// How often the budget is corrected by what a text really took.
-const MOST_CORRECTIONS: usize = 10;
+/// How often the budget is corrected by what a text really took: costs add up only nearly.
+const MOST_TRIES: usize = 20;
 
 /// The text that fits the room best; none where not even the form and one line do.
 pub(super) fn text_within(sheet: &Sheet<'_>, findings: &Findings, request: &SummaryRequest) -> Option<String> {
@@ -45,24 +46,30 @@ pub(super) fn text_within(sheet: &Sheet<'_>, findings: &Findings, request: &Summ
     let candidates = Candidates::of(findings, &room);
     let mut budget = room.limit.saturating_sub(room.cost(&sheet.print(&Chosen::default())));
     let mut best: Option<(usize, String)> = None;
-    for _ in 0..MOST_CORRECTIONS {
-        if budget == 0 {
+    // The largest budget whose text fitted, and the smallest whose text did not.
+    let (mut low, mut high) = (0, usize::MAX);
+    for _ in 0..MOST_TRIES {
+        if budget <= low || budget >= high {
+            budget = low + (high - low) / 2;
+        }
+        if budget == low {
             break;
         }
         let chosen = candidates.choose(budget);
         let text = sheet.print(&chosen);
         let fit = room.fit(&text);
-        if fit.fits && !chosen.is_empty() && best.as_ref().is_none_or(|(most, _)| fit.cost > *most) {
-            best = Some((fit.cost, text));
+        if fit.fits {
+            low = budget;
+            if !chosen.is_empty() && best.as_ref().is_none_or(|(most, _)| fit.cost > *most) {
+                best = Some((fit.cost, text));
+            }
+            if chosen.whole || room.limit.saturating_sub(fit.cost) <= room.limit / 500 {
+                break;
+            }
+        } else {
+            high = budget;
         }
-        if fit.fits && (chosen.whole || room.limit.saturating_sub(fit.cost) <= room.limit / 500) {
-            break;
-        }
-        let corrected = fit.corrected(budget);
-        if corrected == budget {
-            break;
-        }
-        budget = corrected;
+        budget = fit.corrected(budget);
     }
     best.map(|(_, text)| text)
 }
@@ -176,16 +183,18 @@ impl<'f> Candidates<'f> {
         let [mut demands, mut errors, mut outlook, mut others] =
             [&self.demands, &self.errors, &self.outlook, &self.others].map(|lines| vec![false; lines.len()]);
         let [mut items, mut commands] = [&self.items, &self.commands].map(|items| vec![false; items.len()]);
-        tray.take_lines(&self.errors, &mut errors, share(ERRORS_PERCENT));
-        tray.take_lines(&self.outlook, &mut outlook, share(OUTLOOK_PERCENT));
+        // The newest error and the first step have a place even where their share is too small for them.
+        let least = |lines: &[Line<'_>]| lines.first().map_or(0, |line| line.cost.min(share(MOST_FOR_ONE_PERCENT)));
+        tray.take_lines(&self.errors, &mut errors, share(ERRORS_PERCENT).max(least(&self.errors)));
+        tray.take_lines(&self.outlook, &mut outlook, share(OUTLOOK_PERCENT).max(least(&self.outlook)));
         tray.take_lines(&self.demands, &mut demands, share(DEMANDS_PERCENT));
         tray.take_items(&self.items, &mut items, share(INDEX_PERCENT));
         tray.take_lines(&self.demands, &mut demands, usize::MAX);
         tray.take_items(&self.commands, &mut commands, share(COMMANDS_PERCENT));
         for _ in 0..2 {
             tray.take_lines(&self.demands, &mut demands, usize::MAX);
-            tray.take_items(&self.items, &mut items, usize::MAX);
             tray.take_lines(&self.errors, &mut errors, usize::MAX);
+            tray.take_items(&self.items, &mut items, usize::MAX);
             tray.take_lines(&self.outlook, &mut outlook, usize::MAX);
             tray.take_items(&self.commands, &mut commands, usize::MAX);
             tray.take_lines(&self.others, &mut others, usize::MAX);
@@ -228,11 +237,7 @@ fn lines_within<'f>(
 }
 
 /// The entries with what they take, as far as they could fit.
-fn items_within<'f>(
-    items: impl Iterator<Item = &'f Item>,
-    room: &Room<'_>,
-    cut: &mut bool,
-) -> Vec<(&'f Item, usize)> {
+fn items_within<'f>(items: impl Iterator<Item = &'f Item>, room: &Room<'_>, cut: &mut bool) -> Vec<(&'f Item, usize)> {
     let marks = if room.in_chars { ITEM_MARKS } else { 1 };
     let mut priced = Vec::new();
     let mut total = 0_usize;
@@ -250,7 +255,7 @@ fn items_within<'f>(
 
 /// Length of a sentence where not all fit whole.
 const TIGHT_CHARS: usize = 130;
-const TIGHT_ERROR_CHARS: usize = 70;
+const TIGHT_ERROR_CHARS: usize = 85;
 const TIGHT_OUTLOOK_CHARS: usize = 90;
 /// Length up to which a sentence is kept for a value that stands in its second half.
 const TIGHT_VALUE_CHARS: usize = 220;
@@ -266,7 +271,12 @@ fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     if chars == TIGHT_CHARS && rest.contains(|c: char| c.is_ascii_digit() || c == '`') {
         return shortened(text, TIGHT_VALUE_CHARS);
     }
-    let ends = [" / ", ", ", "; ", ": ", " (", " – ", " — ", "，", "、", "；"];
+    // A short text needs all its words; a sentence is better for a whole clause.
+    let ends: &[&str] = if chars < TIGHT_CHARS {
+        &[" / ", " Then: ", " (`"]
+    } else {
+        &[", ", "; ", ": ", " (", " – ", " — ", "，", "、", "；"]
+    };
     let clause = ends.iter().filter_map(|end| head.rfind(end)).max().filter(|at| *at >= head.len() / 2);
     let at = clause.or_else(|| head.rfind(' ')).unwrap_or(head.len());
     Cow::Owned(format!("{} […]", head.get(..at).unwrap_or(head).trim_end()))

@@ -88,8 +88,9 @@ fn sentence_end(line: &str) -> Option<usize> {
                 let after = line.get(end..).and_then(|rest| rest.trim_start().chars().next());
                 let starts = after.is_some_and(|c| c.is_uppercase() || c.is_numeric() || !c.is_ascii());
                 // "e.g. this", "1. item", "v2. X" end no sentence.
-                let abbreviates =
-                    || c == '.' && (before.is_ascii_digit() && at < 4 || line.get(..at).is_some_and(ends_in_abbreviation));
+                let abbreviates = || {
+                    c == '.' && (before.is_ascii_digit() && at < 4 || line.get(..at).is_some_and(ends_in_abbreviation))
+                };
                 if next.is_some() && starts && !abbreviates() {
                     return Some(end);
                 }

@@ -72,7 +72,10 @@ static PHRASES: LazyLock<RegexSet> = LazyLock::new(|| {
             "so that we can|the goal|i want|we want|i need|we need",
             "请|我想|我要|我们要|需要|目标|してください|お願い|したい|目的|пожалуйста|нужно|хочу|цель|해 주세요|원합니다",
         ),
-        bounded("no longer|instead of|changed to|rather than|change of", "改为|改成|而不是|更正|ではなく|変更|вместо|теперь"),
+        bounded(
+            "no longer|instead of|changed to|rather than|change of",
+            "改为|改成|而不是|更正|ではなく|変更|вместо|теперь",
+        ),
     ];
     // The patterns are fixed; a set that could not be built would hold nothing, and the words alone would tell.
     RegexSet::new(patterns).unwrap_or_else(|_| RegexSet::empty())
