@@ -13,6 +13,7 @@ use crate::message::{Block, Extra, Message, Role, Source};
 use crate::session::Seq;
 
 pub use cut::{cut_at_sentence, cut_middle};
+pub(crate) use mask::MASK;
 pub use mask::{Masked, mask_secrets};
 pub(crate) use read::has_any_section;
 pub use read::{AnswerFault, read_answer};

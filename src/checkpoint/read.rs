@@ -109,8 +109,8 @@ impl AnswerFault {
 
 /// Reads the body out of an answer.
 ///
-/// Text beside a tool call is taken and the call ignored; reasoning is no part of a summary. `<analysis>` is removed, closed or
-/// not. A structured answer gives what stands in its envelope; a prose answer is taken as it is.
+/// Text beside a tool call is taken and the call ignored; reasoning is no part of a summary. `<analysis>` and `<think>` are
+/// removed, closed or not. A structured answer gives what stands in its envelope; a prose answer is taken as it is.
 pub fn read_answer(kit: &Kit, content: &[Block], cut_off: bool) -> Result<String, AnswerFault> {
     if content.iter().any(holds_media) {
         return Err(AnswerFault::Media);
@@ -124,7 +124,7 @@ pub fn read_answer(kit: &Kit, content: &[Block], cut_off: bool) -> Result<String
         let called = content.iter().any(|block| matches!(block, Block::ToolCall(_)));
         return Err(if called { AnswerFault::OnlyToolCalls } else { AnswerFault::Empty });
     }
-    let text = without_analysis(&text, kit.envelope.as_ref());
+    let text = without_scratchpads(&text, kit.envelope.as_ref());
     let text = without_frame(&kit.frame, without_blanks(&text));
     if text.is_empty() {
         return Err(AnswerFault::Empty);
@@ -208,15 +208,24 @@ pub(crate) fn find_section<'a>(kit: &Kit, body: &'a str, name: &str) -> Option<&
     body.get(from?..to)
 }
 
-/// What follows a section's title on its line, however the title is dressed: numbered, as a heading, bold, with a colon.
+/// What follows a section's title on its line, however the title is dressed: numbered, as a heading, bold, with a colon. Prose that
+/// begins with the words of a title is none.
 fn titled<'a>(line: &'a str, title: &str) -> Option<&'a str> {
     let bare = line.trim_start_matches(|c: char| {
         c.is_whitespace() || c.is_ascii_digit() || matches!(c, '#' | '*' | '.' | ')' | '_')
     });
     let rest = bare.get(title.len()..)?;
-    let same = bare.get(..title.len())?.eq_ignore_ascii_case(title);
-    let ends = rest.chars().next().is_none_or(|c| !c.is_alphanumeric());
-    (same && ends).then(|| rest.trim_start_matches(['*', '_', ':', ' ']))
+    if !bare.get(..title.len())?.eq_ignore_ascii_case(title) {
+        return None;
+    }
+    let bold = rest.trim_start_matches(['*', '_']);
+    let after = bold.trim_start();
+    let ends = bold.len() < rest.len()
+        || after.is_empty()
+        || after.starts_with([':', '：', '(', '–', '—', '#'])
+        || bold.starts_with(" - ");
+    let ends = ends && !bold.starts_with(char::is_alphanumeric);
+    ends.then(|| bold.trim_start_matches(['*', '_', ':', '：', ' ']))
 }
 
 fn lines_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -310,19 +319,23 @@ fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     (separated && rest.get(end..)?.starts_with('>')).then_some(start.len() + tag.len() + end + 1)
 }
 
-/// The text without its scratchpads. One that is never closed ends where the envelope begins, else with the text.
-fn without_analysis(text: &str, envelope: Option<&Envelope>) -> String {
-    const TAG: &str = "analysis";
+/// Tags between which models think aloud.
+const SCRATCHPADS: [&str; 2] = ["analysis", "think"];
+
+/// The text without its scratchpads. One that is never closed ends where the envelope begins, else with the text. A tag in code
+/// quotes is a mention of it and stays.
+fn without_scratchpads(text: &str, envelope: Option<&Envelope>) -> String {
+    let text = without_lost_beginning(text);
     let mut out = String::new();
     let mut rest = text;
     loop {
-        let Some((at, length)) = find_tag(rest, TAG, false) else {
+        let Some((tag, at, length)) = find_scratchpad(rest, text) else {
             out.push_str(rest);
             return out;
         };
         out.push_str(rest.get(..at).unwrap_or_default());
         let inside = rest.get(at + length..).unwrap_or_default();
-        let close = find_tag(inside, TAG, true);
+        let close = find_tag(inside, tag, true);
         let Some((end, length)) = close.or_else(|| {
             let (open, _) = find_tag(inside, &envelope?.tag, false)?;
             Some((open, 0))
@@ -330,6 +343,34 @@ fn without_analysis(text: &str, envelope: Option<&Envelope>) -> String {
             return out;
         };
         rest = inside.get(end + length..).unwrap_or_default();
+    }
+}
+
+/// The first scratchpad of a part of a text: its tag, where it begins and how long the tag is.
+fn find_scratchpad(rest: &str, text: &str) -> Option<(&'static str, usize, usize)> {
+    let skipped = text.len() - rest.len();
+    rest.match_indices('<').find_map(|(at, _)| {
+        let here = rest.get(at..)?;
+        let (tag, length) = SCRATCHPADS.iter().find_map(|tag| Some((*tag, tag_length(here, tag, false)?)))?;
+        let quoted = text.get(..skipped + at).is_some_and(|before| before.ends_with('`'))
+            && here.get(length..).is_some_and(|after| after.starts_with('`'));
+        (!quoted).then_some((tag, at, length))
+    })
+}
+
+/// What follows an end tag of thoughts that were never opened: some templates open them in the prompt.
+fn without_lost_beginning(text: &str) -> &str {
+    const TAG: &str = "think";
+    let close = lines_with_offsets(text).find_map(|(at, line)| {
+        let line = line.trim_end();
+        let from = line.rfind("</")?;
+        (tag_length(line.get(from..)?, TAG, true) == Some(line.len() - from)).then_some((at + from, at + line.len()))
+    });
+    match close {
+        Some((from, end)) if text.get(..from).is_some_and(|before| find_tag(before, TAG, false).is_none()) => {
+            text.get(end..).unwrap_or_default()
+        }
+        _ => text,
     }
 }
 

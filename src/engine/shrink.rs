@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::base::BaseEngine;
 use super::outcome::Reason;
@@ -101,6 +102,7 @@ impl BaseEngine {
         }
         let text = read_answer(&self.kit, &reply.content, reply.cut_off)?;
         if let Some(next) = pending.chunks.pop_front() {
+            pending.masked += pending.request.masked.swap(0, Ordering::Relaxed);
             set_messages(&mut pending.request, next.to_vec());
             pending.request.carried = Some(text.into());
         }

@@ -50,6 +50,7 @@ impl ExtractiveSummarizer {
             max_output_tokens: u64::MAX,
             max_output_chars: Some(max_chars),
             counter: Arc::new(HarnessHeuristic),
+            masked: Arc::default(),
         };
         summary_of(&request)
     }
