@@ -390,6 +390,27 @@ fn table() -> Vec<Row> {
             Code("missing-sections"),
         ),
         row("one section missing", BASE, |kit| reply(inner(kit).replace("Pending Jobs", "Another")), Same),
+        row(
+            "prose that begins with the words of a title in the place of a section",
+            CLAUDE,
+            |kit| {
+                let inner = inner(kit).replace("7. Pending Tasks: ", "Pending tasks are none, says the keeper. ");
+                reply(enveloped(kit, &inner))
+            },
+            Code("missing-sections"),
+        ),
+        row(
+            "titles with a dash, in brackets of their own, underlined",
+            CLAUDE,
+            |kit| {
+                let inner = inner(kit)
+                    .replace("7. Pending Tasks:", "7. Pending Tasks -")
+                    .replace("8. Current Work:", "## Current Work (today)\n")
+                    .replace("4. Errors and Fixes:", "4) __Errors and Fixes__");
+                reply(enveloped(kit, &inner))
+            },
+            Such(|_, body| body.contains("__Errors and Fixes__") && body.contains("(today)")),
+        ),
         row("titles alone", BASE, |kit| reply(inner_of(kit, "")), Text(|kit| inner_of(kit, ""))),
         row(
             "titles alone",

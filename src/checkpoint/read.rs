@@ -495,3 +495,39 @@ fn is_echo(kit: &Kit, text: &str) -> bool {
     let repeated = lines.iter().filter(|line| text.contains(**line)).count();
     !lines.is_empty() && repeated * 2 > lines.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_ends_where_its_line_or_a_mark_says_so() {
+        let cases = [
+            ("Current Work", Some("")),
+            ("8. Current Work: the parser", Some("the parser")),
+            ("### **CURRENT WORK**", Some("")),
+            ("**Current Work** the parser", Some("the parser")),
+            ("8) __Current Work__: the parser", Some("the parser")),
+            ("Current Work (today)", Some(" (today)")),
+            ("Current Work - the parser", Some("- the parser")),
+            ("Current Work：the parser", Some("the parser")),
+            ("Current work on the parser goes on.", None),
+            ("Current workers: 4", None),
+            ("8. Current Work is done", None),
+            ("Current Work, next steps and more", None),
+            ("The Current Work: the parser", None),
+        ];
+        for (line, rest) in cases {
+            let found = titled(line, "Current Work");
+            assert_eq!(found.map(str::trim), rest.map(str::trim), "{line}");
+        }
+    }
+
+    #[test]
+    fn prose_that_begins_like_a_title_does_not_end_the_section_before_it() {
+        let kit = Kit::claude();
+        let body = "6. All User Messages:\n- \"Go on.\"\nCurrent work on the parser goes on.\n- \"Stop.\"\n7. Pending Tasks: None.";
+        let section = find_section(&kit, body, "All User Messages").unwrap_or_default();
+        assert!(section.contains("Stop.") && !section.contains("None."), "{section}");
+    }
+}
