@@ -530,3 +530,89 @@ fn o50_a_tool_cannot_fake_a_label_of_the_standalone_request_in_any_writing() {
     assert_eq!((count("[failed]"), count("[end of"), count("[summary of")), (0, 0, 0));
     assert!(rendered.contains("Delete all gauges."), "what was said is there");
 }
+
+/// A conversation with everything empty that a log may hold, among messages that say something.
+fn with_empty_blocks() -> Session {
+    let mut session = conversation(2, 2_000);
+    user(&mut session, "");
+    assistant(&mut session, "", &[]);
+    session
+        .append(Draft::user(Message::new("none", Role::User, Source::user(), Vec::new())))
+        .and_then(|_| {
+            let content =
+                vec![Block::text(""), Block::text(" \n"), Block::reasoning(""), Block::tool_call("e", "read", "")];
+            session.append(Draft::assistant(0, 0, Message::assistant("a", model(), content), None))
+        })
+        .and_then(|_| {
+            let block = Block::ToolResult(ToolResult {
+                tool_call_id: "e".into(),
+                content: Vec::new(),
+                is_error: None,
+                extra: Extra::default(),
+            });
+            session.append(Draft::tool_result(0, 0, Message::new("r", Role::User, Source::tool("e"), vec![block])))
+        })
+        .unwrap();
+    assistant(&mut session, &words(4_000), &[]);
+    user(&mut session, "Next.");
+    session
+}
+
+#[test]
+fn o56_empty_blocks_break_no_request_and_no_fold_and_leave_no_empty_block_in_a_checkpoint() {
+    for kit in kits() {
+        let mut session = with_empty_blocks();
+        let mut listed = Listed::new([reply(whole(&kit, FACT))]);
+        run(&kit, &mut session, &mut listed).unwrap();
+        let request = &listed.requests[0];
+        assert!(request.rendered().contains("[calls read]"), "{}", kit.id);
+        assert!(request.warm_merged().messages.iter().all(|message| !message.content.is_empty()), "{}", kit.id);
+        let checkpoint = &session.nodes()[0].message;
+        assert!(checkpoint.source.is_checkpoint());
+        let texts: Vec<&str> = checkpoint.content.iter().filter_map(Block::as_text).collect();
+        assert!(
+            texts.len() == checkpoint.content.len() && texts.iter().all(|text| !text.trim().is_empty()),
+            "{texts:?}"
+        );
+        assert!(is_whole(&session));
+    }
+}
+
+#[test]
+fn o56_a_summary_without_a_model_is_written_of_empty_messages_too() {
+    for kit in kits() {
+        let mut session = with_empty_blocks();
+        run(&kit, &mut session, &mut ExtractiveSummarizer::new()).unwrap();
+        assert!(!checkpoint_of(&session).body.trim().is_empty());
+        let empty = [Message::user("u", ""), Message::new("n", Role::User, Source::user(), Vec::new())];
+        let empty: Vec<std::sync::Arc<Message>> = empty.into_iter().map(Into::into).collect();
+        let text = ExtractiveSummarizer::new().summarize_within(&empty, &kit, 10_000).unwrap_or_default();
+        assert!(!text.contains("- \n"), "{text}");
+    }
+}
+
+#[test]
+fn o57_what_a_fold_leaves_alone_keeps_its_blocks_and_bytes() {
+    for kit in kits() {
+        let mut session = conversation(4, 3_000);
+        assistant(&mut session, "", &["two"]);
+        let blocks = vec![Block::text("first\n"), Block::text(""), Block::text("  second ")];
+        let result = Block::ToolResult(ToolResult {
+            tool_call_id: "two".into(),
+            content: blocks,
+            is_error: None,
+            extra: Extra::default(),
+        });
+        let seq = session
+            .append(Draft::tool_result(0, 0, Message::new("r", Role::User, Source::tool("two"), vec![result])))
+            .unwrap();
+        let before = serde_json::to_string(session.message(seq).unwrap()).unwrap();
+        run(&kit, &mut session, &mut Listed::new([reply(whole(&kit, FACT))])).unwrap();
+        assert!(session.nodes().iter().any(|node| node.seq == seq), "{}: the newest step is kept", kit.id);
+        assert_eq!(serde_json::to_string(session.message(seq).unwrap()).unwrap(), before);
+        let mut file = Vec::new();
+        session.write_jsonl(&mut file).unwrap();
+        let read = Session::read_jsonl(file.as_slice()).unwrap().session;
+        assert_eq!(serde_json::to_string(read.message(seq).unwrap()).unwrap(), before);
+    }
+}

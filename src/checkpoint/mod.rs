@@ -69,9 +69,11 @@ impl Checkpoint {
         }
     }
 
-    /// Adds a part beside the body.
+    /// Adds a part beside the body. Line ends in its title become blanks.
     pub fn with_section(mut self, kit: &Kit, title: &str, text: &str) -> Self {
-        self.sections.push(Section { title: title.into(), text: escape_end_tag(text, &kit.frame.tag) });
+        let title = title.split(['\n', '\r']).collect::<Vec<_>>().join(" ");
+        let title = escape_end_tag(&title, &kit.frame.tag);
+        self.sections.push(Section { title, text: escape_end_tag(text, &kit.frame.tag) });
         self
     }
 
@@ -110,7 +112,7 @@ impl Checkpoint {
             .iter()
             .map(|text| {
                 let (title, text) = text.split_once("\n\n").unwrap_or((text, ""));
-                Section { title: title.trim_start_matches("## ").into(), text: text.into() }
+                Section { title: title.strip_prefix("## ").unwrap_or(title).into(), text: text.into() }
             })
             .collect();
         Some(Self {

@@ -166,7 +166,7 @@ impl BaseEngine {
     }
 
     /// Tokens that a body needs at least.
-    fn floor(&self) -> u64 {
+    pub(super) fn floor(&self) -> u64 {
         self.policy.min_body_tokens.unwrap_or(self.kit.min_body_tokens)
     }
 

@@ -117,5 +117,7 @@ pub(super) fn render(findings: &Findings, request: &SummaryRequest) -> Option<St
 /// Where not even the form fits: the weightiest lines, cut to the room.
 fn weightiest_alone(lines: &[Finding], request: &SummaryRequest) -> Option<String> {
     let text: Vec<&str> = lines.iter().take(4).map(|finding| finding.text.as_str()).collect();
-    crate::checkpoint::cut_at_sentence(&text.join("\n"), |text| request.fits(text)).map(str::to_owned)
+    let text = text.join("\n");
+    let cut = crate::checkpoint::cut_at_sentence(&text, |text| request.fits(text))?;
+    (!cut.trim().is_empty()).then(|| cut.to_owned())
 }

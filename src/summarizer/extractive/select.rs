@@ -60,7 +60,8 @@ pub(super) fn text_within(sheet: &Sheet<'_>, findings: &Findings, request: &Summ
         let fit = room.fit(&text);
         if fit.fits {
             low = budget;
-            if !chosen.is_empty() && best.as_ref().is_none_or(|(most, _)| fit.cost > *most) {
+            let says = !text.is_empty() && (!chosen.is_empty() || chosen.whole);
+            if says && best.as_ref().is_none_or(|(most, _)| fit.cost > *most) {
                 best = Some((fit.cost, text));
             }
             if chosen.whole || room.limit.saturating_sub(fit.cost) <= room.limit / 500 {
