@@ -1,5 +1,7 @@
 //! Facts in a text: paths, addresses, names of code, numbers with their units. Found by one pass over the bytes.
 
+use std::sync::LazyLock;
+
 /// What a fact is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum FactKind {
@@ -51,49 +53,41 @@ mod has {
 }
 
 /// What each byte adds to its token.
-static CLASSES: [u8; 256] = classes();
+static CLASSES: LazyLock<[u8; 256]> = LazyLock::new(|| std::array::from_fn(|byte| class_of(byte as u8)));
 
-const fn classes() -> [u8; 256] {
-    let mut classes = [has::MARK; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        classes[byte] = match byte as u8 {
-            0..=b' '
-            | b'"'
-            | b'\''
-            | b'('
-            | b')'
-            | b'['
-            | b']'
-            | b'{'
-            | b'}'
-            | b'<'
-            | b'>'
-            | b','
-            | b';'
-            | b'`'
-            | b'|'
-            | b'='
-            | b'\\' => has::SEPARATOR,
-            b'0'..=b'9' => has::DIGIT,
-            b'a'..=b'z' => has::LOWER,
-            b'A'..=b'Z' => has::UPPER,
-            b'_' => has::UNDERSCORE,
-            b'/' => has::SLASH,
-            128..=255 => has::FOREIGN,
-            _ => has::MARK,
-        };
-        byte += 1;
+fn class_of(byte: u8) -> u8 {
+    match byte {
+        0..=b' '
+        | b'"'
+        | b'\''
+        | b'('
+        | b')'
+        | b'['
+        | b']'
+        | b'{'
+        | b'}'
+        | b'<'
+        | b'>'
+        | b','
+        | b';'
+        | b'`'
+        | b'|'
+        | b'='
+        | b'\\' => has::SEPARATOR,
+        b'0'..=b'9' => has::DIGIT,
+        b'a'..=b'z' => has::LOWER,
+        b'A'..=b'Z' => has::UPPER,
+        b'_' => has::UNDERSCORE,
+        b'/' => has::SLASH,
+        128..=255 => has::FOREIGN,
+        _ => has::MARK,
     }
-    classes
-}
-
-fn class(byte: u8) -> u8 {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(has::MARK)
 }
 
 /// Calls `take` with every fact of a text, in order, repeats included.
 pub(super) fn facts<'a>(text: &'a str, notation: Notation, take: impl FnMut(Fact<'a>)) {
+    let classes = &*CLASSES;
+    let class = |byte: u8| classes.get(usize::from(byte)).copied().unwrap_or(has::MARK);
     let mut reader = Reader { text, number: None, before: [""; 4], notation, take };
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -253,7 +247,7 @@ impl<'a, F: FnMut(Fact<'a>)> Reader<'a, F> {
             self.counted(joined);
             return;
         }
-        let classes = piece.bytes().fold(0, |classes, byte| classes | class(byte));
+        let classes = piece.bytes().fold(0, |classes, byte| classes | class_of(byte));
         self.token(start + from, piece, classes);
     }
 
