@@ -616,3 +616,22 @@ fn o57_what_a_fold_leaves_alone_keeps_its_blocks_and_bytes() {
         assert_eq!(serde_json::to_string(read.message(seq).unwrap()).unwrap(), before);
     }
 }
+
+#[test]
+fn o65_a_summary_without_a_model_holds_no_secret_not_even_without_its_label() {
+    let all = SECRETS.map(|(text, _)| text).join("\n");
+    for kit in kits() {
+        let mut session = conversation(3, 2_000);
+        user(&mut session, &format!("Use these:\n{all}"));
+        assistant(&mut session, &format!("I set {all}."), &["env"]);
+        result(&mut session, "env", &format!("error: refused\n{all}"));
+        assistant(&mut session, &words(4_000), &[]);
+        let last = session.nodes().last().unwrap().seq;
+        let mut writer = ExtractiveSummarizer::new();
+        compact(&mut engine_of(&kit), &mut session, Trigger::UpTo(last), &window(200_000), &mut writer).unwrap();
+        let stored = session.nodes()[0].message.text();
+        for (_, secret) in SECRETS {
+            assert!(!stored.contains(secret), "{}: {secret} in {stored}", kit.id);
+        }
+    }
+}

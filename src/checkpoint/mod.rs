@@ -6,6 +6,7 @@ mod cut;
 mod foreign;
 mod mask;
 mod read;
+mod scratchpad;
 mod user_messages;
 
 use crate::kit::Kit;

@@ -1,5 +1,6 @@
 //! Reading a summariser's answer, and refusing what is no summary.
 
+use super::scratchpad::without_scratchpads;
 use crate::kit::{Envelope, Frame, Kit};
 use crate::message::Block;
 
@@ -228,7 +229,7 @@ fn titled<'a>(line: &'a str, title: &str) -> Option<&'a str> {
     ends.then(|| bold.trim_start_matches(['*', '_', ':', '：', ' ']))
 }
 
-fn lines_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn lines_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut offset = 0;
     text.split_inclusive('\n').map(move |line| {
         let at = offset;
@@ -306,7 +307,7 @@ fn find_close(text: &str, tag: &str) -> Option<usize> {
 }
 
 /// Length of a tag at the beginning of a text.
-fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
+pub(super) fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     let start = if closing { "</" } else { "<" };
     let name = text.strip_prefix(start)?;
     let rest = name.get(tag.len()..)?;
@@ -317,66 +318,6 @@ fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     // Attributes are tolerated, another tag that begins with the same letters is not.
     let separated = end == 0 || rest.starts_with(char::is_whitespace);
     (separated && rest.get(end..)?.starts_with('>')).then_some(start.len() + tag.len() + end + 1)
-}
-
-/// Tags between which models think aloud.
-const SCRATCHPADS: [&str; 2] = ["analysis", "think"];
-
-/// The text without its scratchpads. One that is never closed ends where the envelope begins, else with the text. A tag in code
-/// quotes is a mention of it and stays.
-fn without_scratchpads(text: &str, envelope: Option<&Envelope>) -> String {
-    let text = without_lost_beginning(text);
-    let mut out = String::new();
-    let mut rest = text;
-    loop {
-        let Some((tag, at, length)) = find_scratchpad(rest, text) else {
-            out.push_str(rest);
-            return out;
-        };
-        out.push_str(rest.get(..at).unwrap_or_default());
-        let inside = rest.get(at + length..).unwrap_or_default();
-        let close = find_tag(inside, tag, true);
-        let Some((end, length)) = close.or_else(|| {
-            let (open, _) = find_tag(inside, &envelope?.tag, false)?;
-            Some((open, 0))
-        }) else {
-            return out;
-        };
-        rest = inside.get(end + length..).unwrap_or_default();
-    }
-}
-
-/// The first scratchpad of a part of a text: its tag, where it begins and how long the tag is.
-fn find_scratchpad(rest: &str, text: &str) -> Option<(&'static str, usize, usize)> {
-    let skipped = text.len() - rest.len();
-    rest.match_indices('<').find_map(|(at, _)| {
-        let here = rest.get(at..)?;
-        let (tag, length) = SCRATCHPADS.iter().find_map(|tag| Some((*tag, tag_length(here, tag, false)?)))?;
-        let quoted = text.get(..skipped + at).is_some_and(|before| before.ends_with('`'))
-            && here.get(length..).is_some_and(|after| after.starts_with('`'));
-        (!quoted).then_some((tag, at, length))
-    })
-}
-
-/// What follows an end tag of thoughts that were never opened: some templates open them in the prompt.
-fn without_lost_beginning(text: &str) -> &str {
-    const TAG: &str = "think";
-    let close = lines_with_offsets(text).find_map(|(at, line)| {
-        let line = line.trim_end();
-        let from = line.rfind("</")?;
-        (tag_length(line.get(from..)?, TAG, true) == Some(line.len() - from)).then_some((at + from, at + line.len()))
-    });
-    match close {
-        Some((from, end)) if text.get(..from).is_some_and(|before| find_tag(before, TAG, false).is_none()) => {
-            text.get(end..).unwrap_or_default()
-        }
-        _ => text,
-    }
-}
-
-/// The first tag of a name: where it begins and how long it is.
-fn find_tag(text: &str, tag: &str, closing: bool) -> Option<(usize, usize)> {
-    text.match_indices('<').find_map(|(at, _)| Some((at, tag_length(text.get(at..)?, tag, closing)?)))
 }
 
 /// Characters up to which an apology or an error message is one; a longer text that begins so may still be a summary.

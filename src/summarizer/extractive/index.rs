@@ -1,9 +1,13 @@
 //! The index of a summary: paths, addresses, names, numbers and commands, each once and with as few characters as say it.
 
+use std::sync::LazyLock;
+
 use hashbrown::{HashMap, HashSet};
+use regex::Regex;
 
 use super::facts::{Fact, FactKind, Notation, facts};
 use super::sentences::Sentence;
+use crate::checkpoint::mask_secrets;
 
 /// Who mentioned a fact, by weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +119,8 @@ pub(super) struct Item {
 struct Known<'a> {
     list: List,
     context: Option<&'a str>,
+    /// The text that mentioned it first.
+    source: &'a str,
     weight: usize,
     first: usize,
     last: usize,
@@ -131,6 +137,9 @@ const LENGTH_OFFSET: usize = 16;
 /// A number without a unit says less, and so does a point in time.
 const BARE_RANK: usize = 300;
 
+/// A longer argument, or one of several lines, is no path.
+const LONGEST_PATH: usize = 300;
+
 /// The facts of a conversation.
 #[derive(Default)]
 pub(super) struct Index<'a> {
@@ -145,6 +154,7 @@ impl<'a> Index<'a> {
         let weight = mention.weight();
         let known = &mut self.known;
         let printed = mention == Mention::Tool;
+        let source = text;
         facts(text, notation, |Fact { kind, text, context, defined }| {
             if kind == FactKind::Number && !mention.lists_numbers() {
                 return;
@@ -157,12 +167,15 @@ impl<'a> Index<'a> {
                     known.last = order;
                     known.printed &= printed;
                 })
-                .or_insert(Known { list: List::of(kind), context, weight, first: order, last: order, printed });
+                .or_insert(Known { list: List::of(kind), context, source, weight, first: order, last: order, printed });
         });
     }
 
     /// Notes a file that a tool read or changed.
     pub(super) fn note_file(&mut self, path: String, list: List, order: usize) {
+        if path.len() > LONGEST_PATH || path.contains(char::is_control) {
+            return;
+        }
         let entry = self.files.entry(path).or_insert((list, order));
         *entry = (entry.0.min(list), order);
     }
@@ -225,6 +238,9 @@ impl<'a> Index<'a> {
                 List::Numbers => !text.contains(|c: char| c.is_alphabetic() || c == '%'),
                 _ => text.starts_with("20") && text.contains('T') && text.ends_with('Z'),
             };
+            if is_secret(text, known.source) {
+                continue;
+            }
             if known.printed && bare {
                 // Times and counters of a log.
                 continue;
@@ -237,6 +253,28 @@ impl<'a> Index<'a> {
         }
         items
     }
+}
+
+/// Words that say of what stands behind them that it is secret.
+static SECRET_LABELS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new("(?i-u:key|token|secret|passw|bearer|basic|auth)").ok());
+
+/// Whether a fact is a secret by what stands around it: in the index it would stand without the label that gives it away.
+fn is_secret(fact: &str, source: &str) -> bool {
+    /// Shorter values are not masked.
+    const LEAST: usize = 8;
+    const BEFORE: usize = 96;
+    const BEHIND: usize = 8;
+    if fact.len() < LEAST {
+        return false;
+    }
+    let at = fact.as_ptr().addr().saturating_sub(source.as_ptr().addr());
+    let (from, to) = (at.saturating_sub(BEFORE), (at + fact.len() + BEHIND).min(source.len()));
+    let begin = (from..=at).find(|from| source.is_char_boundary(*from));
+    let end = (at + fact.len()..=to).rev().find(|to| source.is_char_boundary(*to));
+    let Some(around) = begin.zip(end).and_then(|(begin, end)| source.get(begin..end)) else { return false };
+    let labelled = SECRET_LABELS.as_ref().is_some_and(|labels| labels.is_match(around));
+    labelled && !mask_secrets(around).text.contains(fact)
 }
 
 /// The facts that texts hold, for leaving them out of the index.
@@ -378,6 +416,25 @@ mod tests {
         for path in paths {
             assert!(apart.split([',', ' ']).any(|part| part == path), "{path} in {apart}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_not_listed_without_its_label() {
+        let texts = [
+            "DB_PASSWORD=hunter2hunter2 and stage_two",
+            "{\"command\":\"export API_KEY='Zx81Zx81Zx81'\"}",
+            "Authorization: Bearer abcdefgh12345678ijkl",
+            "-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7v1Zq0kTgHn2Yd9xWc4bLm8sRf6uPjE3oXtVaIyCzQwBrNhK\n",
+        ];
+        let mut index = Index::default();
+        for text in texts {
+            index.note(text, Notation::Plain, 1, Mention::Call);
+        }
+        let texts: Vec<String> = index.items(2).into_iter().map(|item| item.text).collect();
+        for secret in ["hunter2", "Zx81", "abcdefgh1", "MIIE"] {
+            assert!(!texts.iter().any(|text| text.contains(secret)), "{secret} in {texts:?}");
+        }
+        assert!(texts.contains(&"stage_two".to_owned()), "{texts:?}");
     }
 
     #[test]

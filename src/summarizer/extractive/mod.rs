@@ -1,11 +1,13 @@
 //! A summary without a model: what the messages hold, sorted into the kit's sections, within the room.
 
+mod calls;
 mod facts;
 mod findings;
 mod index;
 mod render;
 mod select;
 mod sentences;
+mod tokens;
 mod words;
 
 use std::sync::Arc;

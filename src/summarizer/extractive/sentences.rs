@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::facts::is_wide;
+use super::tokens::is_wide;
 use super::words::{digits_of, is, kinds_of, phrase_kinds, stem};
 
 /// What a sentence does.
