@@ -71,6 +71,8 @@ const PROSE_PER_ROOM: usize = 4;
 
 /// Everything worth keeping of a run of messages. `room_bytes` is about what the summary may take.
 pub(super) fn collect(messages: &[Arc<Message>], room_bytes: usize) -> Findings {
+    let masked = without_private_keys(messages);
+    let messages = masked.as_deref().unwrap_or(messages);
     let checkpoints: Vec<(usize, Vec<String>)> = messages
         .iter()
         .enumerate()
@@ -90,6 +92,41 @@ pub(super) fn collect(messages: &[Arc<Message>], room_bytes: usize) -> Findings 
         }
     }
     gathered.finish(messages.len() + 1, room_bytes)
+}
+
+/// The messages without private keys, where one holds any: a key takes several lines, and those would be taken apart.
+fn without_private_keys(messages: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
+    let mut masked: Option<Vec<Arc<Message>>> = None;
+    for (at, message) in messages.iter().enumerate().filter(|(_, message)| holds_private_key(&message.content)) {
+        let messages = masked.get_or_insert_with(|| messages.to_vec());
+        let mut message = Message::clone(message);
+        mask_blocks(&mut message.content);
+        if let Some(slot) = messages.get_mut(at) {
+            *slot = Arc::new(message);
+        }
+    }
+    masked
+}
+
+fn holds_private_key(blocks: &[Block]) -> bool {
+    const ARMOUR: &str = "PRIVATE KEY";
+    blocks.iter().any(|block| match block {
+        Block::Text(text) => text.text.contains(ARMOUR),
+        Block::ToolCall(call) => call.arguments.contains(ARMOUR),
+        Block::ToolResult(result) => holds_private_key(&result.content),
+        _ => false,
+    })
+}
+
+fn mask_blocks(blocks: &mut [Block]) {
+    for block in blocks {
+        match block {
+            Block::Text(text) => text.text = mask_secrets(&text.text).text,
+            Block::ToolCall(call) => call.arguments = mask_secrets(&call.arguments).text,
+            Block::ToolResult(result) => mask_blocks(&mut result.content),
+            _ => {}
+        }
+    }
 }
 
 /// The lines of a checkpoint. Lists of its index are taken apart.
