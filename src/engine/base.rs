@@ -747,6 +747,7 @@ fn done(outcome: Outcome) -> Result<Step, CompactionError> {
 
 fn compacted(attempt: Attempt, now: Occupancy) -> Outcome {
     Outcome::Compacted(Compacted {
+        masked_secrets: attempt.landed.folds.iter().map(|fold| fold.masked_secrets).sum(),
         before_tokens: attempt.before.total,
         after_tokens: scaled(attempt.before, now),
         landed: attempt.landed,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::base::BaseEngine;
 use super::compose::Composed;
@@ -64,7 +65,7 @@ impl BaseEngine {
             return self.open(session, attempt, first, last);
         }
         let as_sent = self.as_sent(session, &attempt, nodes, &messages);
-        let mut request = self.request(session, &attempt, messages, as_sent, (max_tokens, max_chars));
+        let (mut request, masked) = self.request(session, &attempt, messages, as_sent, (max_tokens, max_chars));
         let supplied = match self.ask_hook(&mut request) {
             Ok(supplied) => supplied,
             Err(reason) => return self.finish(session, attempt, reason),
@@ -86,6 +87,7 @@ impl BaseEngine {
             request,
             chunks: VecDeque::new(),
             dropped: Vec::new(),
+            masked,
             supplied: supplied.is_some(),
             _lease: lease,
         };
@@ -318,6 +320,7 @@ impl BaseEngine {
             shadowed_tokens: span.tokens,
             checkpoint_tokens: sheet.tokens,
             checkpoint,
+            masked_secrets: sheet.masked + pending.masked + pending.request.masked.load(Ordering::Relaxed),
             pinned_seq: pending.parts.pin.as_ref().map(|pin| pin.seq),
             injected_seqs: span
                 .seqs
