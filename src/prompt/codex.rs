@@ -142,7 +142,7 @@ fn rules() -> Vec<Rule> {
         rule(
             "sentences on maker and model go",
             Sentence,
-            r"(?i)\bOpenAI\b|\bGPT(?:-[\w.]+)?\b|\bCodex refers to\b|\bChatGPT\b|[.~/$]codex\b|CODEX_HOME|\bcodex[-/](?:rs|cli)\b",
+            r"(?i)\bOpenAI\b|\bGPT(?:-[\w.]+)?\b|\bCodex refers to\b|\bChatGPT\b|[.~/$]codex\b|CODEX_HOME|\bcodex[-/](?:rs|cli)\b|\bClaude\b|\bAnthropic\b|\bGemini\b",
         ),
         rule(
             "the product is this harness",
