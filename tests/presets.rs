@@ -391,8 +391,8 @@ fn the_automation_persona_names_the_four_probes_and_the_ledger_knows_every_tool_
 #[test]
 fn variables_are_filled_and_unknown_missing_and_unclosed_ones_are_errors_with_their_place() {
     let preset = Preset::standard();
-    let text = preset.prompt(&PromptVariables::new().model("m-1 {{cwd}}").cwd("/work")).unwrap();
-    assert!(text.contains("m-1 {{cwd}}") && text.contains("/work"), "a value is not filled in turn: {text}");
+    let text = preset.prompt(&PromptVariables::new().model("m-1 {{cwd}}").cwd("/harbour")).unwrap();
+    assert!(text.contains("m-1 {{cwd}}") && text.contains("/harbour"), "a value is not filled in turn: {text}");
     let error = preset.prompt(&PromptVariables::new().model("m")).unwrap_err();
     assert!(error.code() == "missing-value" && error.to_string().contains("{{cwd}}"), "{error}");
     for (text, code, place) in [
