@@ -289,6 +289,16 @@ fn decoy_spellings_samples_and_grammar_of_patches_go() {
 }
 
 #[test]
+fn searching_with_rg_becomes_the_search_tools_once() {
+    assert_eq!(
+        codex_says(
+            "- Find text with `rg`. (Without `rg`, use others.)\n- Read in parallel: `cat`, `rg`, `sed`.\n- Files by `rg --files`."
+        ),
+        "- Search with `grep` and `glob` rather than through the shell.\n- Read in parallel: `cat`, `sed`."
+    );
+}
+
+#[test]
 fn a_list_item_that_goes_takes_what_is_under_it_along_and_an_announcement_its_list() {
     assert_eq!(codex_says("- The approval mode is one of:\n  - one\n    - deep\n- Stays."), "- Stays.");
     assert_eq!(codex_says("The approval modes are these:\n\n- one\n- two\n\nStays."), "Stays.");

@@ -109,6 +109,7 @@ fn rules() -> Vec<Rule> {
             Item,
             r"(?i)^\s*[-*] (?:\*\*)?file (?:references?|links?):|\bfile://|\bvscode://|\bclickable\b|\[[^\]]*\]\(/",
         ),
+        rule("rg goes from lists of commands", Replace("$1$2"), r"(`[\w.-]+`,\s+)`rg`,\s+(`)"),
         rule(
             "searching with rg becomes the search tools",
             SentenceBecomes("Search with `grep` and `glob` rather than through the shell."),
