@@ -166,9 +166,12 @@ fn chapters_on_sandboxes_and_approvals_go_and_so_does_the_reference_that_they_le
 #[test]
 fn rules_that_find_nothing_are_named() {
     let audit = adapted(&prompt::codex(), "codex-base-2025-04.md").audit;
-    let unmatched: Vec<&str> = audit.unmatched.iter().map(|drift| drift.rule.as_str()).collect();
     for rule in ["sandbox and approval chapters go", "heading \"planning\"", "tool update_plan is called todo_write"] {
-        assert!(unmatched.contains(&rule), "{rule} is missing from {unmatched:?}");
+        assert!(
+            audit.unmatched.iter().any(|unmatched| unmatched == rule),
+            "{rule} is missing from {:?}",
+            audit.unmatched
+        );
         assert_eq!(count(&audit, rule), 0);
     }
 }
@@ -283,6 +286,16 @@ fn decoy_spellings_samples_and_grammar_of_patches_go() {
     );
     assert_eq!(codex_says("A patch is this:\n\n```\n*** Begin Patch\n*** End Patch\n```\n\nStays."), "Stays.");
     assert_eq!(codex_says("- `apply-patch` is wrong. Stays."), "- Stays.");
+}
+
+#[test]
+fn searching_with_rg_becomes_the_search_tools_once() {
+    assert_eq!(
+        codex_says(
+            "- Find text with `rg`. (Without `rg`, use others.)\n- Read in parallel: `cat`, `rg`, `sed`.\n- Files by `rg --files`."
+        ),
+        "- Search with `grep` and `glob` rather than through the shell.\n- Read in parallel: `cat`, `sed`."
+    );
 }
 
 #[test]

@@ -50,8 +50,8 @@ fn a_broken_preset_is_refused_with_every_fault_at_once() {
     preset.policy.threshold_ratio = 1.5;
     preset.policy.max_tokens = 0;
     preset.policy_service.as_mut().unwrap().pinned.push("volume".into());
-    preset.rows.push(Row::new("tool-fs", "again", &["read"]));
-    preset.rows.push(Row::group("empty", &[], vec![]));
+    preset.rows.push(PresetRow::new("tool-fs", "again", &["read"]));
+    preset.rows.push(PresetRow::group("empty", &[], vec![]));
     let PresetError::Broken { id, faults } = preset.validate().unwrap_err() else { panic!("it is broken") };
     assert_eq!(id, "Arya Standard");
     let codes: Vec<&str> = faults.iter().map(PresetFault::code).collect();
@@ -124,9 +124,9 @@ fn a_preset_of_another_shape_is_refused_by_the_name_of_the_key() {
 
 #[test]
 fn rows_nested_without_end_are_refused_and_do_not_exhaust_the_stack() {
-    let mut row = Row::new("leaf", "package", &["deep"]);
+    let mut row = PresetRow::new("leaf", "package", &["deep"]);
     for depth in 0..60 {
-        row = Row::group(format!("g{depth}"), &[], vec![row]);
+        row = PresetRow::group(format!("g{depth}"), &[], vec![row]);
     }
     let preset = Preset { rows: vec![row], ..Preset::standard() };
     assert!(preset.validate().unwrap_err().to_string().contains("nested too deep"));
@@ -391,8 +391,8 @@ fn the_automation_persona_names_the_four_probes_and_the_ledger_knows_every_tool_
 #[test]
 fn variables_are_filled_and_unknown_missing_and_unclosed_ones_are_errors_with_their_place() {
     let preset = Preset::standard();
-    let text = preset.prompt(&PromptVariables::new().model("m-1 {{cwd}}").cwd("/work")).unwrap();
-    assert!(text.contains("m-1 {{cwd}}") && text.contains("/work"), "a value is not filled in turn: {text}");
+    let text = preset.prompt(&PromptVariables::new().model("m-1 {{cwd}}").cwd("/harbour")).unwrap();
+    assert!(text.contains("m-1 {{cwd}}") && text.contains("/harbour"), "a value is not filled in turn: {text}");
     let error = preset.prompt(&PromptVariables::new().model("m")).unwrap_err();
     assert!(error.code() == "missing-value" && error.to_string().contains("{{cwd}}"), "{error}");
     for (text, code, place) in [
@@ -420,7 +420,7 @@ fn tools_are_renamed_everywhere_but_english_words_only_in_code_quotes() {
         map.apply(text).0,
         "Use `patch` to edit; `patch(x)` too. plan and `plan`; my_todo_write stays. `write` and `read`, `git edit`."
     );
-    for (from, to) in [("", "x"), ("x", ""), ("x", "a b"), ("x", "`y`"), ("other", "plan")] {
+    for (from, to) in [("", "x"), ("x", ""), ("x", "a b"), ("x", "`y`"), ("a-b", "x"), ("other", "plan")] {
         assert_eq!(map.clone().rename(from, to).unwrap_err().code(), "bad-rename", "{from:?} {to:?}");
     }
     let preset = Preset::arya_standard();

@@ -8,8 +8,8 @@ use super::{BreakerPolicy, ClearByClass, ClearOld, Policy, Retain, TrimPolicy};
 
 /// The largest whole number that every JSON reader keeps exactly.
 const MOST: u64 = (1 << 53) - 1;
-/// The least share that a settings page offers where zero itself is out of bounds.
-const LEAST_SHARE: f64 = 0.01;
+/// What a ratio of zero or less is clamped to: zero itself is out of bounds.
+const LEAST_RATIO: f64 = 0.01;
 
 /// What a knob may be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,14 +21,12 @@ enum Kind {
     },
     /// As `Count`, or null.
     CountOrNull,
-    Share {
-        least: f64,
-        most: f64,
-    },
-    ShareOrNull {
-        least: f64,
-        most: f64,
-    },
+    /// More than 0 and at most 1.
+    Ratio,
+    /// As `Ratio`, or null.
+    RatioOrNull,
+    /// From 0 to 0.5.
+    Half,
     Choice(&'static [&'static str]),
     Text,
     /// Provider and model together, or null.
@@ -124,8 +122,9 @@ impl Knob {
             Kind::Count { least, most: MOST } => format!("a whole number of at least {least}"),
             Kind::Count { least, most } => format!("a whole number from {least} to {most}"),
             Kind::CountOrNull => "a whole number of at least 0, or null".into(),
-            Kind::Share { least, most } => format!("a number from {least} to {most}"),
-            Kind::ShareOrNull { least, most } => format!("a number from {least} to {most}, or null"),
+            Kind::Ratio => "more than 0 and at most 1".into(),
+            Kind::RatioOrNull => "more than 0 and at most 1, or null".into(),
+            Kind::Half => "a number from 0 to 0.5".into(),
             Kind::Choice(choices) => format!("one of {}", choices.join(", ")),
             Kind::Text => "a text".into(),
             Kind::RouteOrNull => "an object of provider and model, or null".into(),
@@ -136,9 +135,7 @@ impl Knob {
     /// How a value fits.
     pub(super) fn fit(&self, value: &Value) -> Fit {
         match self.kind {
-            Kind::CountOrNull | Kind::ShareOrNull { .. } | Kind::RouteOrNull if value.is_null() => {
-                Fit::Within(Value::Null)
-            }
+            Kind::CountOrNull | Kind::RatioOrNull | Kind::RouteOrNull if value.is_null() => Fit::Within(Value::Null),
             Kind::Switch if value.is_boolean() => Fit::Within(value.clone()),
             Kind::Text if value.is_string() => Fit::Within(value.clone()),
             Kind::Choice(choices) if value.as_str().is_some_and(|text| choices.contains(&text)) => {
@@ -146,7 +143,8 @@ impl Knob {
             }
             Kind::Count { least, most } => fit_count(value, least, most),
             Kind::CountOrNull => fit_count(value, 0, MOST),
-            Kind::Share { least, most } | Kind::ShareOrNull { least, most } => fit_share(value, least, most),
+            Kind::Ratio | Kind::RatioOrNull => fit_number(value, |number| number > 0.0, LEAST_RATIO, 1.0),
+            Kind::Half => fit_number(value, |number| number >= 0.0, 0.0, 0.5),
             Kind::RouteOrNull | Kind::ModelPolicies => {
                 let (mut policy, mut breaker) = (Policy::default(), BreakerPolicy::default());
                 let reads = self.put(&mut policy, &mut breaker, value);
@@ -162,10 +160,9 @@ impl Knob {
             Kind::Switch => json!({"type": "boolean"}),
             Kind::Count { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
             Kind::CountOrNull => json!({"type": ["integer", "null"], "minimum": 0, "maximum": MOST}),
-            Kind::Share { least, most } => json!({"type": "number", "minimum": least, "maximum": most}),
-            Kind::ShareOrNull { least, most } => {
-                json!({"type": ["number", "null"], "minimum": least, "maximum": most})
-            }
+            Kind::Ratio => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+            Kind::RatioOrNull => json!({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}),
+            Kind::Half => json!({"type": "number", "minimum": 0, "maximum": 0.5}),
             Kind::Choice(choices) => json!({"type": "string", "enum": choices}),
             Kind::Text => json!({"type": "string"}),
             Kind::RouteOrNull => json!({
@@ -197,12 +194,11 @@ fn fit_count(value: &Value, least: u64, most: u64) -> Fit {
     }
 }
 
-fn fit_share(value: &Value, least: f64, most: f64) -> Fit {
+fn fit_number(value: &Value, is_enough: fn(f64) -> bool, least: f64, most: f64) -> Fit {
     match value.as_f64() {
-        // What lies between zero and the least that a page offers is within bounds where zero is excluded.
         Some(number) if number > most => Fit::Clamped(json!(most)),
-        Some(number) if number < 0.0 || (number == 0.0 && least > 0.0) => Fit::Clamped(json!(least)),
-        Some(number) => Fit::Within(json!(number)),
+        Some(number) if is_enough(number) => Fit::Within(json!(number)),
+        Some(_) => Fit::Clamped(json!(least)),
         None => Fit::WrongType,
     }
 }
@@ -266,19 +262,17 @@ macro_rules! breaker {
 const ANY_COUNT: Kind = Kind::Count { least: 0, most: MOST };
 const PERCENT: Kind = Kind::Count { least: 0, most: 100 };
 const TIMES: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
-const SHARE: Kind = Kind::Share { least: LEAST_SHARE, most: 1.0 };
-const HALF: Kind = Kind::Share { least: 0.0, most: 0.5 };
 
 static KNOBS: &[Knob] = &[
     field!(auto, Kind::Switch, "Whether automatic triggers do anything."),
-    field!(threshold_ratio, SHARE, "Share of the window at which compaction is due."),
+    field!(threshold_ratio, Kind::Ratio, "Share of the window at which compaction is due."),
     field!(headroom_tokens, ANY_COUNT, "Tokens kept free under the window beside the output reservation."),
     field!(reserve_output, Kind::Switch, "Whether the output reservation of the next request is kept free."),
     field!(output_reserve_cap_tokens, Kind::CountOrNull, "The most that is kept free for output; null for no cap."),
     Knob {
         name: "retain_ratio",
         about: "Share of the window that stays verbatim, below the threshold; instead of retain_tokens.",
-        kind: Kind::ShareOrNull { least: LEAST_SHARE, most: 1.0 },
+        kind: Kind::RatioOrNull,
         read: |policy, _| match policy.retain {
             Retain::Ratio(ratio) => json!(ratio),
             Retain::Tokens(_) => Value::Null,
@@ -377,6 +371,6 @@ static KNOBS: &[Knob] = &[
         "Whether a checkpoint's list of the person's messages is checked against the log."
     ),
     field!(fallback, Kind::Choice(&["none", "extractive"]), "Who writes a summary when no model answers."),
-    field!(min_gain_ratio, HALF, "Share of the total that an automatic fold must save."),
-    field!(target_gap_ratio, HALF, "How far under its level a fold must come, as a share of the window."),
+    field!(min_gain_ratio, Kind::Half, "Share of the total that an automatic fold must save."),
+    field!(target_gap_ratio, Kind::Half, "How far under its level a fold must come, as a share of the window."),
 ];

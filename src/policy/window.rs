@@ -179,6 +179,13 @@ impl Levels {
         Due { level, tokens: tokens.min(self.trigger.unwrap_or(u64::MAX)).max(LEAST_TRIGGER) }
     }
 
+    fn explain_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.policy.max_request_bytes {
+            0 => Ok(()),
+            bytes => write!(f, "\nrequest limit: {bytes} bytes"),
+        }
+    }
+
     /// The trigger with every figure behind it, one clause a line.
     pub fn explain(&self) -> String {
         self.to_string()
@@ -194,10 +201,11 @@ impl fmt::Display for Levels {
         let policy = &self.policy;
         let Some((window, trigger)) = self.window.as_ref().zip(self.trigger) else {
             writeln!(f, "window: unknown, so pressure is off; manual work, overflow and the absolute limit remain")?;
-            return match self.absolute_limit() {
-                Some(due) => write!(f, "absolute limit: {} tokens", due.tokens),
-                None => write!(f, "absolute limit: off"),
-            };
+            match self.absolute_limit() {
+                Some(due) => write!(f, "absolute limit: {} tokens", due.tokens)?,
+                None => write!(f, "absolute limit: off")?,
+            }
+            return self.explain_bytes(f);
         };
         writeln!(f, "window: {} tokens, {}", window.tokens, window.origin)?;
         writeln!(f, "share: {} of the window is {} tokens", policy.threshold_ratio, self.share)?;
@@ -229,9 +237,7 @@ impl fmt::Display for Levels {
         if let Some(due) = self.absolute_limit() {
             write!(f, "\nabsolute limit: {} tokens", due.tokens)?;
         }
-        if policy.max_request_bytes > 0 {
-            write!(f, "\nrequest limit: {} bytes", policy.max_request_bytes)?;
-        }
+        self.explain_bytes(f)?;
         for (level, percent) in [(Level::PreWarm, policy.pre_warm_percent), (Level::PostTurn, policy.post_turn_percent)]
         {
             if let Some(due) = self.percent(level, percent) {

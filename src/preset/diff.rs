@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Preset, Row};
+use super::{Preset, PresetRow};
 use crate::policy::Knob;
 
 /// Values longer than this are described by their length.
@@ -96,8 +96,12 @@ fn services(from: &Preset, to: &Preset, lines: &mut Vec<String>) {
 }
 
 fn rows(from: &Preset, to: &Preset, lines: &mut Vec<String>) {
-    let by_id = |preset: &'_ Preset| -> BTreeMap<String, Row> {
-        preset.all_rows().into_iter().map(|row| (row.id.clone(), Row { rows: Vec::new(), ..row.clone() })).collect()
+    let by_id = |preset: &'_ Preset| -> BTreeMap<String, PresetRow> {
+        preset
+            .all_rows()
+            .into_iter()
+            .map(|row| (row.id.clone(), PresetRow { rows: Vec::new(), ..row.clone() }))
+            .collect()
     };
     let (before, after) = (by_id(from), by_id(to));
     let ids = |preset: &Preset| -> Vec<String> { preset.all_rows().into_iter().map(|row| row.id.clone()).collect() };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rows::{BASIC_ENGINE, ENGINE, POLICY, PRUNER};
-use super::{Platform, Preset, PresetError, Row};
+use super::{Platform, Preset, PresetError, PresetRow};
 use crate::policy::Knob;
 
 /// A preset as the two files that the harness reads.
@@ -30,7 +30,7 @@ impl Preset {
         Ok(Composition { agent_cordis_yml: yaml(&rows.into())?, preset_yml: yaml(&card)? })
     }
 
-    fn exported(&self, row: &Row, platform: Platform) -> Value {
+    fn exported(&self, row: &PresetRow, platform: Platform) -> Value {
         let mut entry = Map::new();
         entry.insert("id".into(), json!(row.id));
         entry.insert("name".into(), json!(row.package));

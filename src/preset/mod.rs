@@ -25,7 +25,7 @@ use crate::prompt::{Persona, PromptError, PromptFault, PromptVariables, ToolMap}
 pub use export::Composition;
 pub use ledger::{EngineeringKind, EngineeringLedger, EngineeringTable, EngineeringTool, LedgerCheck, LedgerCount};
 pub use registry::{Registry, RegistryEntry, RegistryError};
-pub use rows::{Platform, Row};
+pub use rows::{Platform, PresetRow};
 
 /// The version of the preset format that this crate writes and reads.
 pub const PRESET_SCHEMA_VERSION: u32 = 1;
@@ -68,7 +68,7 @@ pub struct Preset {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_service: Option<PolicyService>,
     /// What a conversation mounts, and with it the tools that there are.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PresetRow>,
     /// Tools that the persona names and the host brings, outside of the rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_tools: Vec<String>,
@@ -227,7 +227,7 @@ impl Preset {
             }
         }
         faults.extend(self.persona.check().into_iter().map(PresetFault::from));
-        faults.extend(self.persona.check_variables().err().map(PresetFault::from));
+        faults.extend(self.persona.unknown_variables().into_iter().map(PresetFault::from));
         faults.extend(self.unknown_tools().map(|tool| PresetFault::UnknownTool { tool: tool.into() }));
         faults.extend(self.kit.faults().into_iter().map(PresetFault::from));
         faults.extend(self.policy.faults().into_iter().map(PresetFault::from));
@@ -265,12 +265,12 @@ impl Preset {
     }
 
     /// The row of an id, in groups too.
-    pub fn row(&self, id: &str) -> Option<&Row> {
+    pub fn row(&self, id: &str) -> Option<&PresetRow> {
         rows::flat(&self.rows).into_iter().find(|row| row.id == id)
     }
 
     /// Every row, those of groups behind their group.
-    pub fn all_rows(&self) -> Vec<&Row> {
+    pub fn all_rows(&self) -> Vec<&PresetRow> {
         rows::flat(&self.rows)
     }
 
@@ -351,7 +351,7 @@ struct RowsSeen<'a> {
     tools: HashSet<&'a str>,
 }
 
-fn check_rows<'a>(rows: &'a [Row], depth: usize, seen: &mut RowsSeen<'a>, faults: &mut Vec<PresetFault>) {
+fn check_rows<'a>(rows: &'a [PresetRow], depth: usize, seen: &mut RowsSeen<'a>, faults: &mut Vec<PresetFault>) {
     for row in rows {
         let mut fault = |what| faults.push(PresetFault::Row { row: row.id.clone(), what });
         if row.id.trim().is_empty() {

@@ -170,8 +170,9 @@ impl Registry {
             return Err(RegistryError::Duplicate { id: entry.id });
         }
         let at = self.entries.partition_point(|known| (known.order, &known.id) < (entry.order, &entry.id));
+        let id = entry.id.clone();
         self.entries.insert(at, entry);
-        self.entries.get(at).ok_or(RegistryError::NoId { why: "it was not kept".into() })
+        self.entry(&id)
     }
 
     /// Every preset in the order of a picker, those that are off or broken included.

@@ -19,7 +19,7 @@ pub enum Platform {
 /// A row of a composition, or a group of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Row {
+pub struct PresetRow {
     /// Its id, unique in the composition.
     pub id: String,
     /// The package that it mounts.
@@ -38,14 +38,14 @@ pub struct Row {
     pub realms: Vec<String>,
     /// The rows of a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<PresetRow>,
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-impl Row {
+impl PresetRow {
     /// A row with its tools.
     pub fn new(id: impl Into<String>, package: impl Into<String>, tools: &[&str]) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Row {
     }
 
     /// A group of rows with services of its own.
-    pub fn group(id: impl Into<String>, realms: &[&str], rows: Vec<Row>) -> Self {
+    pub fn group(id: impl Into<String>, realms: &[&str], rows: Vec<PresetRow>) -> Self {
         Self { realms: owned(realms), rows, ..Self::new(id, GROUP, &[]) }
     }
 
@@ -86,13 +86,13 @@ impl Row {
 }
 
 /// Every row of a list, those of groups behind their group.
-pub(super) fn flat(rows: &[Row]) -> Vec<&Row> {
+pub(super) fn flat(rows: &[PresetRow]) -> Vec<&PresetRow> {
     rows.iter().flat_map(|row| std::iter::once(row).chain(flat(&row.rows))).collect()
 }
 
 /// A list in which every row became what `edit` makes of it: nothing, itself, or several. The rows of a group are edited before the
 /// group is.
-pub(super) fn edited(rows: Vec<Row>, edit: &dyn Fn(Row) -> Vec<Row>) -> Vec<Row> {
+pub(super) fn edited(rows: Vec<PresetRow>, edit: &dyn Fn(PresetRow) -> Vec<PresetRow>) -> Vec<PresetRow> {
     rows.into_iter()
         .flat_map(|mut row| {
             row.rows = edited(std::mem::take(&mut row.rows), edit);
@@ -102,8 +102,8 @@ pub(super) fn edited(rows: Vec<Row>, edit: &dyn Fn(Row) -> Vec<Row>) -> Vec<Row>
 }
 
 /// The rows of `standard`.
-pub(super) fn standard() -> Vec<Row> {
-    let row = Row::harness;
+pub(super) fn standard() -> Vec<PresetRow> {
+    let row = PresetRow::harness;
     vec![
         row("persona", "persona", &[]).with("includeRuntimeContext", json!(true)),
         row("agent-instructions", "agent-instructions", &[]),
@@ -116,8 +116,8 @@ pub(super) fn standard() -> Vec<Row> {
         row("skill-filesystem", "skill-filesystem", &[]),
         row("tool-skill", "tool-skill", &["skill"]),
         row("tool-goal", "tool-goal", &["create_goal", "get_goal", "update_goal"]),
-        Row::group("planning", &["planMode"], vec![row("plan-mode", "plan-mode", &["exit_plan_mode"])]),
-        Row::group(
+        PresetRow::group("planning", &["planMode"], vec![row("plan-mode", "plan-mode", &["exit_plan_mode"])]),
+        PresetRow::group(
             "compaction",
             &["compaction", "toolResultPruner"],
             vec![
@@ -144,14 +144,14 @@ pub(super) const POLICY: &str = "compaction-policy";
 /// Id of the pruner's row in every preset.
 pub(super) const PRUNER: &str = "tool-result-pruner";
 
-fn tool_schedule() -> Row {
+fn tool_schedule() -> PresetRow {
     let tools = ["schedule_create", "schedule_list", "schedule_update", "schedule_delete"];
-    Row::harness("tool-schedule", "tool-schedule", &tools)
+    PresetRow::harness("tool-schedule", "tool-schedule", &tools)
 }
 
-fn delegation() -> Row {
-    let row = Row::harness;
-    Row::group(
+fn delegation() -> PresetRow {
+    let row = PresetRow::harness;
+    PresetRow::group(
         "delegation",
         &["workflowEngine"],
         vec![
@@ -166,34 +166,34 @@ fn delegation() -> Row {
 
 /// The rows of `arya-standard`: those of `standard` without delegation, schedules and plugins, with an engine and a policy of this
 /// crate.
-pub(super) fn arya_standard() -> Vec<Row> {
+pub(super) fn arya_standard() -> Vec<PresetRow> {
     edited(standard(), &|row| match row.id.as_str() {
         "delegation" | "tool-schedule" | "tool-plugin-manager" | "tool-plugin-market" => Vec::new(),
         BASIC_ENGINE => vec![
-            Row::new(ENGINE, "arya-presets/arya-standard", &[]),
-            Row::new(POLICY, "arya-presets/arya-standard-policy", &[]),
+            PresetRow::new(ENGINE, "arya-presets/arya-standard", &[]),
+            PresetRow::new(POLICY, "arya-presets/arya-standard-policy", &[]),
         ],
         _ => vec![row],
     })
 }
 
 /// The rows of `arya-standard` with the engine and the policy of another preset: same ids, same order.
-pub(super) fn with_engine_of(rows: Vec<Row>, preset: &str) -> Vec<Row> {
+pub(super) fn with_engine_of(rows: Vec<PresetRow>, preset: &str) -> Vec<PresetRow> {
     edited(rows, &|row| {
         let package = match row.id.as_str() {
             ENGINE => format!("arya-presets/{preset}"),
             POLICY => format!("arya-presets/{preset}-policy"),
             _ => return vec![row],
         };
-        vec![Row { package, ..row }]
+        vec![PresetRow { package, ..row }]
     })
 }
 
 /// The rows of `arya-claude`: those of `arya-standard` with its own engine, policy and pruner, and with the delegation group and the
 /// schedules of `standard` again.
-pub(super) fn arya_claude() -> Vec<Row> {
+pub(super) fn arya_claude() -> Vec<PresetRow> {
     edited(with_engine_of(arya_standard(), "arya-claude"), &|row| match row.id.as_str() {
-        PRUNER => vec![Row { package: "arya-presets/arya-claude-pruner".into(), ..row }],
+        PRUNER => vec![PresetRow { package: "arya-presets/arya-claude-pruner".into(), ..row }],
         "tool-jobs" => vec![row, tool_schedule()],
         "compaction" => vec![row, delegation()],
         _ => vec![row],

@@ -66,13 +66,6 @@ pub struct RuleCount {
     pub count: usize,
 }
 
-/// A rule or an expected heading that found nothing: the text is of another generation than the rule was written for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drift {
-    /// The rule or heading.
-    pub rule: String,
-}
-
 /// A section that was taken out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovedSection {
@@ -86,7 +79,7 @@ pub struct RemovedSection {
 
 /// Something that is allowed and still worth a look before the text is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundRisk {
+pub struct Risk {
     /// Why.
     pub why: String,
     /// What was found.
@@ -100,12 +93,12 @@ pub struct FoundRisk {
 pub struct Audit {
     /// Rules that changed something, with counts.
     pub applied: Vec<RuleCount>,
-    /// Rules and headings that found nothing.
-    pub unmatched: Vec<Drift>,
+    /// Rules and headings that found nothing: the text is of another generation than they were written for.
+    pub unmatched: Vec<String>,
     /// Sections that are gone.
     pub removed: Vec<RemovedSection>,
     /// What is left and worth a look.
-    pub risks: Vec<FoundRisk>,
+    pub risks: Vec<Risk>,
 }
 
 impl std::fmt::Display for Audit {
@@ -117,10 +110,10 @@ impl std::fmt::Display for Audit {
             let line = line.map_or_else(|| "from a hole".into(), |line| format!("line {line}"));
             writeln!(f, "removed section  {heading:?}, {line}, {chars} characters")?;
         }
-        for Drift { rule } in &self.unmatched {
+        for rule in &self.unmatched {
             writeln!(f, "found nothing    {rule}")?;
         }
-        for FoundRisk { why, found, place } in &self.risks {
+        for Risk { why, found, place } in &self.risks {
             writeln!(f, "risk at {place}  {found:?}: {why}")?;
         }
         Ok(())
@@ -248,7 +241,7 @@ impl Adapter {
         let titles = titles(text);
         let (found, missing): (Vec<&str>, Vec<&str>) =
             self.anchors.iter().partition(|anchor| titles.iter().any(|(_, title)| title.starts_with(**anchor)));
-        audit.unmatched.extend(missing.iter().map(|anchor| Drift { rule: format!("heading {anchor:?}") }));
+        audit.unmatched.extend(missing.iter().map(|anchor| format!("heading {anchor:?}")));
         found
     }
 
@@ -272,7 +265,7 @@ impl Adapter {
                     continue;
                 }
                 let place = places.at(found.start());
-                audit.risks.push(FoundRisk { why: (*why).to_owned(), found: found.as_str().trim().to_owned(), place });
+                audit.risks.push(Risk { why: (*why).to_owned(), found: found.as_str().trim().to_owned(), place });
             }
         }
         audit.risks.sort_by_key(|risk| risk.place);
@@ -316,7 +309,7 @@ fn note(audit: &mut Audit, rule: String, count: usize) {
     if count > 0 {
         audit.applied.push(RuleCount { rule, count });
     } else {
-        audit.unmatched.push(Drift { rule });
+        audit.unmatched.push(rule);
     }
 }
 

@@ -13,13 +13,6 @@ pub struct Place {
     pub column: usize,
 }
 
-impl Place {
-    /// The place of a byte offset.
-    pub(super) fn of(text: &str, offset: usize) -> Self {
-        Places::of(text).at(offset)
-    }
-}
-
 /// The places of offsets that are asked for in ascending order; the text is walked once.
 pub(super) struct Places<'a> {
     text: &'a str,

@@ -109,6 +109,7 @@ fn rules() -> Vec<Rule> {
             Item,
             r"(?i)^\s*[-*] (?:\*\*)?file (?:references?|links?):|\bfile://|\bvscode://|\bclickable\b|\[[^\]]*\]\(/",
         ),
+        rule("rg goes from lists of commands", Replace("$1$2"), r"(`[\w.-]+`,\s+)`rg`,\s+(`)"),
         rule(
             "searching with rg becomes the search tools",
             SentenceBecomes("Search with `grep` and `glob` rather than through the shell."),
@@ -142,7 +143,7 @@ fn rules() -> Vec<Rule> {
         rule(
             "sentences on maker and model go",
             Sentence,
-            r"(?i)\bOpenAI\b|\bGPT(?:-[\w.]+)?\b|\bCodex refers to\b|\bChatGPT\b|[.~/$]codex\b|CODEX_HOME|\bcodex[-/](?:rs|cli)\b",
+            r"(?i)\bOpenAI\b|\bGPT(?:-[\w.]+)?\b|\bCodex refers to\b|\bChatGPT\b|[.~/$]codex\b|CODEX_HOME|\bcodex[-/](?:rs|cli)\b|\bClaude\b|\bAnthropic\b|\bGemini\b",
         ),
         rule(
             "the product is this harness",

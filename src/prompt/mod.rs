@@ -13,7 +13,7 @@ mod template;
 mod tool_map;
 mod variables;
 
-pub use adapter::{Adapted, Adapter, Audit, Drift, FoundRisk, RemovedSection, RuleCount};
+pub use adapter::{Adapted, Adapter, Audit, RemovedSection, Risk, RuleCount};
 pub use check::{Place, PromptFault};
 pub use codex::codex;
 pub use personas::{NATIVE_CAPABILITIES, Persona, native_capabilities};

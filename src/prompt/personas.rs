@@ -173,9 +173,9 @@ impl Persona {
         missing_from(&self.text, &self.anchors).chain(forbidden_in(&self.text, &self.forbidden)).collect()
     }
 
-    /// Checks that the text has no variables but those that there are.
-    pub fn check_variables(&self) -> Result<(), PromptError> {
-        PromptVariables::check(&self.text)
+    /// Every variable of the text that there is not.
+    pub fn unknown_variables(&self) -> Vec<PromptError> {
+        PromptVariables::faults(&self.text)
     }
 
     /// What the model is told by a host that has these tools, under the names of `tool_map`.

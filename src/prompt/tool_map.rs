@@ -18,14 +18,15 @@ impl ToolMap {
         Self::default()
     }
 
-    /// Renames a tool. Names are letters, digits, `_`, `-`, `.` and `:`; two tools cannot get one name.
+    /// Renames a tool. The names of this crate's tools are letters, digits and `_`; a host's may have `-`, `.` and `:` too. Two tools
+    /// cannot get one name.
     pub fn rename(mut self, from: impl Into<String>, to: impl Into<String>) -> Result<Self, PromptError> {
         let (from, to) = (from.into(), to.into());
         let refuse = |why| Err(PromptError::BadRename { from: from.clone(), to: to.clone(), why });
-        let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))
-        };
-        if !is_name(&from) || !is_name(&to) {
+        if from.is_empty() || !from.chars().all(is_word) {
+            return refuse("a tool of this crate is called by letters, digits and underscores");
+        }
+        if to.is_empty() || !to.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':')) {
             return refuse("a tool's name is letters, digits, underscore, dash, dot and colon");
         }
         if self.0.iter().any(|(other, taken)| *taken == to && *other != from) {

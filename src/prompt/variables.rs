@@ -1,7 +1,7 @@
 //! The variables of a prompt.
 
 use super::PromptError;
-use super::check::Place;
+use super::check::{Place, Places};
 
 /// Values for the variables of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,28 +30,26 @@ impl PromptVariables {
 
     /// The text with its variables filled in. What a value holds is not looked at again.
     pub(super) fn fill(&self, text: &str) -> Result<String, PromptError> {
-        let mut filled = String::with_capacity(text.len());
-        for part in parts(text) {
-            match part? {
-                Part::Text(text) => filled.push_str(text),
-                Part::Variable { name, place } => {
-                    let value = match name {
-                        "model" => self.model.as_ref(),
-                        "cwd" => self.cwd.as_ref(),
-                        _ => return Err(PromptError::UnknownVariable { name: name.into(), place }),
-                    };
-                    let missing = || PromptError::MissingValue { name: name.into(), place };
-                    filled.push_str(value.ok_or_else(missing)?);
-                }
-            }
-        }
-        Ok(filled)
+        parts(text).map(|part| self.value(part)).collect()
     }
 
-    /// Checks that a text has no variable but those that there are.
-    pub(super) fn check(text: &str) -> Result<(), PromptError> {
+    /// Every variable of a text that there is not.
+    pub(super) fn faults(text: &str) -> Vec<PromptError> {
         let any = Self::new().model("").cwd("");
-        any.fill(text).map(|_| ())
+        parts(text).filter_map(|part| any.value(part).err()).collect()
+    }
+
+    fn value<'a>(&'a self, part: Result<Part<'a>, PromptError>) -> Result<&'a str, PromptError> {
+        let (name, place) = match part? {
+            Part::Text(text) => return Ok(text),
+            Part::Variable { name, place } => (name, place),
+        };
+        let value = match name {
+            "model" => &self.model,
+            "cwd" => &self.cwd,
+            _ => return Err(PromptError::UnknownVariable { name: name.into(), place }),
+        };
+        value.as_deref().ok_or_else(|| PromptError::MissingValue { name: name.into(), place })
     }
 }
 
@@ -62,6 +60,7 @@ enum Part<'a> {
 
 fn parts(text: &str) -> impl Iterator<Item = Result<Part<'_>, PromptError>> {
     let mut rest = text;
+    let mut places = Places::of(text);
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
@@ -74,7 +73,7 @@ fn parts(text: &str) -> impl Iterator<Item = Result<Part<'_>, PromptError>> {
             rest = variable;
             return Some(Ok(Part::Text(before)));
         }
-        let place = Place::of(text, text.len() - rest.len());
+        let place = places.at(text.len() - rest.len());
         let inner = rest.strip_prefix("{{").unwrap_or_default();
         let Some((name, after)) = inner.split_once("}}").filter(|(name, _)| !name.contains(['{', '}', '\n'])) else {
             rest = "";
