@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::assembly::{Assembly, Item, MADE_ID, opaque, result_message};
 use super::outline::{
-    Content, Exporter, IdRules, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
-    media_or_marker, merge_neighbours,
+    Content, Exporter, IdRules, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents, media_or_marker,
+    merge_neighbours,
 };
 use super::parts::{
     MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, read_tools,
