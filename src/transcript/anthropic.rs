@@ -102,6 +102,7 @@ pub(super) fn read_blocks(content: Option<Value>) -> Vec<Block> {
         Some(Value::String(text)) if text.is_empty() => Vec::new(),
         Some(Value::String(text)) => vec![Block::text(text)],
         Some(Value::Array(blocks)) => blocks.into_iter().map(read_block).collect(),
+        Some(block @ Value::Object(_)) => vec![read_block(block)],
         Some(Value::Null) | None => Vec::new(),
         Some(other) => vec![opaque(API, other)],
     }
