@@ -21,7 +21,7 @@ use serde_json::json;
 #[derive(Parser)]
 #[command(about = "Prints which facts of a conversation a checkpoint holds.")]
 struct Args {
-    /// A session file or a JSON array of chat messages; `-` for standard input. Without it, an embedded sample.
+    /// A session file or the messages of an API; `-` for standard input. Without it, an embedded sample.
     file: Option<PathBuf>,
     /// The kit whose form the checkpoint has: base, codex, qwen or claude.
     #[arg(long, default_value = "base")]

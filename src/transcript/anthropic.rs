@@ -103,6 +103,7 @@ pub(super) fn read_blocks(content: Option<Value>) -> Vec<Block> {
         Some(Value::String(text)) if text.is_empty() => Vec::new(),
         Some(Value::String(text)) => vec![Block::text(text)],
         Some(Value::Array(blocks)) => blocks.into_iter().map(read_block).collect(),
+        Some(block @ Value::Object(_)) => vec![read_block(block)],
         Some(Value::Null) | None => Vec::new(),
         Some(other) => vec![opaque(API, other)],
     }
@@ -229,22 +230,29 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
 fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Value> {
     let thinking = thinking_that_holds(&outline.parts);
     let mut messages: Vec<(Seq, &'static str, Vec<Value>)> = Vec::new();
+    let mut follows_results = false;
     for (part, keeps_thinking) in outline.parts.iter().zip(thinking) {
         let content = write_content(part, keeps_thinking, exporter.options, &mut exporter.report);
         if !part.is_answer {
-            if !content.is_empty() {
-                messages.push((part.seq, "user", content));
+            match messages.last_mut() {
+                // What is said beside results stands in their message, and reads as a message of its own again.
+                Some((_, "user", results)) if follows_results => results.extend(content),
+                _ if content.is_empty() => continue,
+                _ => messages.push((part.seq, "user", content)),
             }
+            follows_results = false;
             continue;
         }
         if content.is_empty() {
             continue;
         }
         messages.push((part.seq, "assistant", content));
+        follows_results = false;
         if !part.calls.is_empty() {
             let results =
                 part.results().map(|call| write_result(&call.id, call.result, call.seq, &mut exporter.report));
             messages.push((part.seq, "user", results.collect()));
+            follows_results = true;
         }
     }
     if messages.first().is_none_or(|(_, role, _)| *role != "user") {
@@ -494,11 +502,14 @@ pub(super) fn write_result(id: &str, result: Option<&ToolResult>, seq: Seq, repo
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
         }
     }
-    if content.is_empty() {
-        report.note(Change::EmptyContentMarked, seq);
-        map.insert("content".into(), NO_CONTENT.into());
-    } else {
-        map.insert("content".into(), as_content(content));
+    // A result may be empty, but one whose content was left out says so.
+    match (content.is_empty(), result.content.is_empty()) {
+        (true, true) => {}
+        (true, false) => {
+            report.note(Change::EmptyContentMarked, seq);
+            map.insert("content".into(), NO_CONTENT.into());
+        }
+        (false, _) => _ = map.insert("content".into(), as_content(content)),
     }
     if let Some(is_error) = result.is_error {
         map.insert("is_error".into(), is_error.into());

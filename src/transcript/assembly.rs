@@ -3,7 +3,7 @@
 //! Holds the live part only: what a fold hid is given up, but for one generation, because the turn in which the fold happened may
 //! still be taken back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -278,6 +278,8 @@ struct SessionWriter {
     step: u64,
     in_turn: bool,
     ids: HashSet<String>,
+    /// The number to try next for an id that comes again.
+    next_of_id: HashMap<String, u64>,
     made_call_ids: u64,
     last_time: i64,
     /// Whether the last step waits for results.
@@ -293,6 +295,7 @@ impl SessionWriter {
             step: 0,
             in_turn: false,
             ids: HashSet::new(),
+            next_of_id: HashMap::new(),
             made_call_ids: assembly.made_call_ids,
             last_time: assembly.header.created_at,
             waits: false,
@@ -427,13 +430,14 @@ impl SessionWriter {
         if self.ids.insert(id.clone()) {
             return id;
         }
-        let mut number = 2_u64;
+        let mut number = self.next_of_id.get(&id).copied().unwrap_or(2);
         loop {
             let other = format!("{id}-{number}");
+            number += 1;
             if self.ids.insert(other.clone()) {
+                self.next_of_id.insert(id, number);
                 return other;
             }
-            number += 1;
         }
     }
 

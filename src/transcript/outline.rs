@@ -1,7 +1,7 @@
 //! A session as every exporter takes it: messages in order, each answer with its calls and their results.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -106,12 +106,12 @@ impl<'a> Outline<'a> {
         for at in &arranged.moved {
             report.note(Change::ResultMoved, entries.get(*at).map_or(0, |entry| entry.seq));
         }
-        let mut used = HashSet::new();
+        let mut used = UsedIds::default();
         let mut parts = Vec::with_capacity(arranged.pieces.len());
         for piece in arranged.pieces {
             let Some(entry) = entries.get(piece.message) else { continue };
             if !rules.unique {
-                used.clear();
+                used = UsedIds::default();
             }
             let mut calls = Vec::with_capacity(piece.results.len());
             for (call, result) in entry.message.tool_calls().zip(&piece.results) {
@@ -153,25 +153,33 @@ fn is_misplaced(block: &Block, is_answer: bool) -> bool {
     }
 }
 
-fn usable_id(id: &str, rules: CallRules, used: &mut HashSet<String>) -> String {
+/// Ids that are given, and the number to try next for one that is wanted again.
+#[derive(Default)]
+struct UsedIds {
+    given: HashSet<String>,
+    next: HashMap<String, u64>,
+}
+
+fn usable_id(id: &str, rules: CallRules, used: &mut UsedIds) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let mut base: String =
         id.chars().map(|c| if rules.plain && !plain(c) { '_' } else { c }).take(rules.longest).collect();
     if base.is_empty() {
         base.push_str("call");
     }
-    if used.insert(base.clone()) {
+    if used.given.insert(base.clone()) {
         return base;
     }
-    let mut number = 2_u64;
+    let mut number = used.next.get(&base).copied().unwrap_or(2);
     loop {
         let suffix = format!("_{number}");
         let kept = rules.longest.saturating_sub(suffix.len());
         let other: String = base.chars().take(kept).chain(suffix.chars()).collect();
-        if used.insert(other.clone()) {
+        number += 1;
+        if used.given.insert(other.clone()) {
+            used.next.insert(base, number);
             return other;
         }
-        number += 1;
     }
 }
 

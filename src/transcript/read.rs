@@ -120,14 +120,16 @@ fn read_plain(reader: &mut dyn BufRead, known: Option<Format>) -> Result<Import,
                         return read_document(format, value, &mut lines, junk);
                     }
                     Document::Lines(more) => {
-                        // It was a line that is cut off, and the next is a record of its own.
-                        for line in more {
-                            let value = serde_json::from_slice::<Value>(line.text()).unwrap_or_default();
-                            let format = decide(&value, known, false);
-                            buffered.push(line);
-                            if let Some(Shape::Lines(format) | Shape::Document(format)) = format {
-                                return read_lines(format, buffered, &mut lines);
+                        // It was a line that is cut off, and what follows are records of their own.
+                        let format = more.iter().find_map(|line| {
+                            let value = serde_json::from_slice::<Value>(line.text()).ok()?;
+                            match decide(&value, known, false)? {
+                                Shape::Lines(format) | Shape::Document(format) => Some(format),
                             }
+                        });
+                        buffered.extend(more);
+                        if let Some(format) = format {
+                            return read_lines(format, buffered, &mut lines);
                         }
                     }
                 }
@@ -200,10 +202,24 @@ fn whole_document(first: RawLine, lines: &mut LineReader<'_>) -> Result<Document
     if serde_json::from_slice::<Map<String, Value>>(second.text()).is_ok() && first.text().len() > 1 {
         return Ok(Document::Lines(vec![first, second]));
     }
+    let place = first.place;
     let mut bytes = first.bytes;
     bytes.extend(second.bytes);
     lines.reader.read_to_end(&mut bytes)?;
-    serde_json::from_slice(&bytes).map(Document::Value).map_err(TranscriptError::Json)
+    match serde_json::from_slice(&bytes) {
+        Ok(value) => Ok(Document::Value(value)),
+        Err(error) => {
+            // Several damaged records may stand at the beginning of a file of lines; in a damaged document few lines are records.
+            let is_record = |line: &RawLine| serde_json::from_slice::<Map<String, Value>>(line.text()).is_ok();
+            let more: Vec<RawLine> = (place..)
+                .zip(bytes.split_inclusive(|byte| *byte == b'\n'))
+                .map(|(place, line)| RawLine { place, bytes: line.to_vec() })
+                .filter(|line| !line.text().is_empty())
+                .collect();
+            let records = more.iter().filter(|line| is_record(line)).count();
+            if records * 2 >= more.len() { Ok(Document::Lines(more)) } else { Err(TranscriptError::Json(error)) }
+        }
+    }
 }
 
 fn read_document(

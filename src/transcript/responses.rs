@@ -285,13 +285,20 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
 /// The items of a conversation. `as_file` keeps every id, as a file that no server checks may.
 pub(super) fn write_items(outline: &Outline<'_>, exporter: &mut Exporter<'_>, as_file: bool) -> Vec<Value> {
     let mut items: Vec<(Seq, Value)> = Vec::new();
+    let mut continues_answer = false;
     for part in &outline.parts {
         if part.is_answer {
+            if continues_answer {
+                // Items of the model in a row are one answer.
+                exporter.report.note(Change::NeighboursMerged, part.seq);
+            }
+            continues_answer = part.calls.is_empty();
             write_answer(exporter, part, &mut items, as_file);
             for call in part.results() {
                 items.push((call.seq, output_item(call, &mut exporter.report)));
             }
         } else {
+            continues_answer = false;
             write_said(exporter, part, &mut items, as_file);
         }
     }
@@ -397,7 +404,7 @@ fn media_part(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Value 
 
 /// Ids of calls that stand in an answer as items that are carried as they came, each with its output behind it.
 fn answered_own_calls<'a>(part: &Part<'a>) -> HashSet<&'a str> {
-    let own: Vec<&Value> = part.message.content.iter().filter_map(own_item).collect();
+    let own: Vec<&Value> = part.message.content.iter().filter_map(own_item).filter(|item| takes_item(item)).collect();
     let mut open: HashMap<&str, &Value> = HashMap::new();
     let mut answered = HashSet::new();
     let mut repeated: HashSet<&str> = part.calls.iter().map(|call| call.call.id.as_str()).collect();
