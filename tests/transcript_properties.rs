@@ -11,7 +11,7 @@ mod transcript_checks;
 
 use std::path::Path;
 
-use arya_presets::transcript::{self, Format, Import, Profile, Rule, Target, WriteOptions};
+use arya_presets::transcript::{self, Change, Format, Import, Profile, Rule, Target, WriteOptions};
 use arya_presets::{Message, Session};
 use common::{Rng, generate};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ const ACTS: usize = 20;
 fn config() -> Config {
     let mut config = Config { failure_persistence: None, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 2_000;
+        config.cases = 400;
     }
     config
 }
@@ -72,7 +72,9 @@ proptest! {
             let first = read_as(target, &value.to_string());
             prop_assert_eq!(first.report.unreadable_count, 0);
             let export = transcript::write(&first.session, target, &WriteOptions::default()).unwrap();
-            prop_assert!(export.report.is_exact(), "{target}: {:?}\n{value:#}\n{:#}", export.report, export.value);
+            // A result without content is marked, and the mark reads back as nothing.
+            let is_exact = export.report.changes.keys().all(|change| *change == Change::EmptyContentMarked);
+            prop_assert!(is_exact, "{target}: {:?}\n{value:#}\n{:#}", export.report, export.value);
             let second = read_as(target, &export.to_text());
             prop_assert_eq!(said(&first.session), said(&second.session), "{}\n{:#}", target, value);
             let again = transcript::write(&second.session, target, &WriteOptions::default()).unwrap();

@@ -143,7 +143,13 @@ fn read_block(value: Value) -> Block {
         }
         "tool_result" => {
             let id = take_text(&mut map, "tool_use_id").unwrap_or_default();
-            let content = read_blocks(map.shift_remove("content"));
+            let mut content = read_blocks(map.shift_remove("content"));
+            if let [Block::Text(text)] = content.as_slice()
+                && text.text == NO_CONTENT
+            {
+                // The mark that stands where nothing does.
+                content.clear();
+            }
             let is_error = map.get("is_error").and_then(Value::as_bool);
             map.shift_remove("is_error");
             map.shift_remove("type");
@@ -502,14 +508,12 @@ pub(super) fn write_result(id: &str, result: Option<&ToolResult>, seq: Seq, repo
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
         }
     }
-    // A result may be empty, but one whose content was left out says so.
-    match (content.is_empty(), result.content.is_empty()) {
-        (true, true) => {}
-        (true, false) => {
-            report.note(Change::EmptyContentMarked, seq);
-            map.insert("content".into(), NO_CONTENT.into());
-        }
-        (false, _) => _ = map.insert("content".into(), as_content(content)),
+    if content.is_empty() {
+        // The API takes a result without content; servers that speak its language have refused it.
+        report.note(Change::EmptyContentMarked, seq);
+        map.insert("content".into(), NO_CONTENT.into());
+    } else {
+        map.insert("content".into(), as_content(content));
     }
     if let Some(is_error) = result.is_error {
         map.insert("is_error".into(), is_error.into());

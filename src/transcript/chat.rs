@@ -147,6 +147,7 @@ fn read_call(value: Value) -> Option<Block> {
     let id = take_text(&mut map, "id").unwrap_or_default();
     let kind = take_text(&mut map, "type").unwrap_or_else(|| "function".into());
     map.shift_remove("index");
+    map.shift_remove("type");
     // Some writers keep name and arguments beside the id.
     let inner = take_map(&mut map, if kind == "custom" { "custom" } else { "function" });
     let mut inner = inner.or_else(|| map.contains_key("name").then(|| std::mem::take(&mut map)))?;

@@ -485,6 +485,7 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                         let mut map = Map::from_iter([("type".to_owned(), "reasoning".into())]);
                         map.extend(own.clone());
                         if !map.get("summary").is_some_and(Value::is_array) {
+                            report.note(Change::FieldsDropped, seq);
                             map.insert("summary".into(), json!([]));
                         }
                         newest_reasoning = Some(Value::Object(map.clone()));
