@@ -194,6 +194,7 @@ pub(super) fn usable_name<'n>(name: &'n str, longest: usize, seq: Seq, report: &
 /// Arguments as the object that most targets want. Text that is no JSON object is wrapped in one.
 pub(super) fn arguments_object(call: &ToolCall, seq: Seq, report: &mut ExportReport) -> Map<String, Value> {
     if call.arguments.trim().is_empty() {
+        report.note(Change::ArgumentsWrapped, seq);
         return Map::new();
     }
     if let Ok(Value::Object(map)) = serde_json::from_str(&call.arguments) {

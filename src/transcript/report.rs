@@ -182,7 +182,7 @@ pub enum Change {
     EmptyTextDropped,
     /// Empty content got a marker, because the target demands some.
     EmptyContentMarked,
-    /// Arguments that are no JSON object were wrapped in one.
+    /// Arguments that are no JSON object were wrapped in one, or became one where they were empty.
     ArgumentsWrapped,
     /// An id or a name was changed to one that the target takes.
     NameChanged,

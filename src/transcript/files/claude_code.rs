@@ -208,10 +208,10 @@ impl SessionFile {
         self.answers.clear();
     }
 
-    fn user(&mut self, assembly: &mut Assembly, place: u64, line: Line) {
+    fn user(&mut self, assembly: &mut Assembly, place: u64, mut line: Line) {
         let time = line.timestamp.as_deref().and_then(rfc3339_ms);
+        let content = line.message.take().and_then(|message| message.content);
         let uuid = line.uuid.as_deref();
-        let content = line.message.as_ref().and_then(|message| message.content.clone());
         let (results, rest) = read_user_content(content);
         if line.is_compact_summary {
             assembly.report.map("user isCompactSummary", place);
