@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::WriteOptions;
-use super::assembly::{Assembly, Item, opaque, result_message};
+use super::assembly::{Assembly, Item, opaque, opaque_item, result_message};
 use super::outline::{
     CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours, usable_name,
@@ -306,6 +306,9 @@ fn thinking_that_holds(parts: &[Part<'_>]) -> Vec<bool> {
     let mut start = 0;
     let mut brings_results = false;
     for (at, part) in parts.iter().enumerate() {
+        if !is_written(part) {
+            continue;
+        }
         if part.is_answer {
             turn.answer(part, brings_results);
             brings_results = !part.calls.is_empty();
@@ -321,6 +324,19 @@ fn thinking_that_holds(parts: &[Part<'_>]) -> Vec<bool> {
     let whole = turn.end();
     keeps.iter_mut().skip(start).for_each(|slot| *slot = whole);
     keeps
+}
+
+/// Whether anything of a message is written. Thinking alone is not: nothing follows it.
+fn is_written(part: &Part<'_>) -> bool {
+    part.message.content.iter().any(|block| match block {
+        Block::Text(text) => !text.text.trim().is_empty(),
+        Block::Media(_) => true,
+        Block::ToolCall(_) => part.is_answer,
+        Block::Opaque(opaque) => {
+            !is_redacted(block) && opaque_item(opaque, API).is_some_and(|item| takes_block(part.is_answer, item))
+        }
+        Block::Reasoning(_) | Block::ToolResult(_) => false,
+    })
 }
 
 /// The thinking of a turn while it is being looked at.

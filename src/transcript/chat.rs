@@ -70,10 +70,18 @@ fn read_system(
     (role, content): (String, Vec<Block>),
     map: Map<String, Value>,
 ) {
+    if content.is_empty() {
+        assembly.report.skip(&format!("{role} without content"), place);
+        return;
+    }
     assembly.report.map(&role, place);
-    if assembly.live.is_empty() && assembly.system.is_none() {
-        let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
-        assembly.system = Some(texts.join("\n"));
+    // Results that come this early have no call, and will be left out.
+    let comes_first = assembly.live.iter().all(|item| matches!(item.message.source, Source::Tool { .. }));
+    let comes_first = comes_first && assembly.system.is_none();
+    let texts: Option<Vec<&str>> = content.iter().map(Block::as_text).collect();
+    let prompt = texts.map(|texts| texts.join("\n")).filter(|text| comes_first && !text.trim().is_empty());
+    if prompt.is_some() {
+        assembly.system = prompt;
         assembly.system_role = (role != "system").then_some(role);
     } else {
         let mut message = Message::new("", Role::User, Source::other(role), content);
@@ -236,13 +244,24 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
                 let mut map = object([("role", "tool".into()), ("tool_call_id", call.id.as_str().into())]);
                 map.insert("content".into(), content);
                 if let Some(result) = call.result {
-                    restore_but(&mut map, &result.extra, API, &OWN_FIELDS);
+                    restore_message(&mut map, &result.extra, call.seq, &mut exporter.report);
                 }
                 messages.push((call.seq, map));
             }
         } else if let Some(message) = said(exporter, part, strict) {
             messages.push((part.seq, message));
         }
+    }
+    if let (None, Some((seq, first))) = (outline.system, messages.first_mut())
+        && first.get("role").is_some_and(|role| role != "user" && role != "assistant")
+        && let Some(texts) = first.get("content").and_then(Value::as_array)
+        && let Some(texts) = texts.iter().map(|part| part.get("text")?.as_str()).collect::<Option<Vec<_>>>()
+    {
+        // What comes first under such a role is the system prompt, which is one text.
+        let text = texts.join("\n");
+        exporter.report.note(Change::TextsJoined, *seq);
+        first.retain(|key, _| key == "role");
+        first.insert("content".into(), text.into());
     }
     if !messages.iter().any(|(_, message)| message.get("role").is_some_and(|role| role == "user")) {
         let at = messages
@@ -258,6 +277,13 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
         value.insert("tools".into(), tools);
     }
     Value::Object(value)
+}
+
+/// Adds what stood beside the content of a message.
+fn restore_message(map: &mut Map<String, Value>, extra: &Extra, seq: Seq, report: &mut ExportReport) {
+    if restore_but(map, extra, API, |key| OWN_FIELDS.contains(&key)) {
+        report.note(Change::FieldsDropped, seq);
+    }
 }
 
 /// Merges neighbours of one role where the profile wants it.
@@ -361,7 +387,7 @@ fn said(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>, strict: bo
         report.note(Change::RoleChanged, part.seq);
     }
     let mut map = object([("role", role.into()), ("content", parts_value(parts))]);
-    restore_but(&mut map, &message.extra, API, &OWN_FIELDS);
+    restore_message(&mut map, &message.extra, part.seq, report);
     Some(map)
 }
 
@@ -438,6 +464,9 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
         })
         .collect();
     if parts.is_empty() && calls.is_empty() {
+        for _ in &reasoning {
+            report.note(Change::ReasoningDropped, part.seq);
+        }
         return None;
     }
     let mut map = object([("role", "assistant".into()), ("content", parts_value(parts))]);
@@ -457,7 +486,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
     if !calls.is_empty() {
         map.insert("tool_calls".into(), Value::Array(calls));
     }
-    restore_but(&mut map, &part.message.extra, API, &OWN_FIELDS);
+    restore_message(&mut map, &part.message.extra, part.seq, report);
     Some(map)
 }
 

@@ -12,7 +12,7 @@ use super::outline::{
 };
 use super::parts::{
     MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
-    reasoning_block, take_list, take_map, take_text, text_block, write_tools,
+    reasoning_block, restore_but, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport, Repair};
@@ -355,7 +355,7 @@ fn write_parts(part: &Part<'_>, options: &WriteOptions, report: &mut ExportRepor
             inner.insert("args".into(), Value::Object(arguments_object(call, options, seq, report)));
             restore_inner(&mut inner, &call.extra, "functionCall");
             let mut map = Map::from_iter([("functionCall".to_owned(), Value::Object(inner))]);
-            restore_fields(&mut map, &call.extra);
+            restore_fields(&mut map, &call.extra, seq, report);
             written.push(Value::Object(map));
             continue;
         }
@@ -364,15 +364,15 @@ fn write_parts(part: &Part<'_>, options: &WriteOptions, report: &mut ExportRepor
             && is_signed(text)
         {
             // A signature comes last, in a part of its own without text.
-            written.push(write_text(text));
+            written.push(write_text(text, seq, report));
             continue;
         }
         let is_checkpoint = part.message.source.is_checkpoint();
         for content in contents(std::slice::from_ref(block), API, seq, is_checkpoint, report) {
             match content {
-                Content::Text(text) => written.push(write_text(text)),
+                Content::Text(text) => written.push(write_text(text, seq, report)),
                 Content::Reasoning(text) if fields_for(&text.extra, API).is_some() && !text.text.is_empty() => {
-                    written.push(write_text(text));
+                    written.push(write_text(text, seq, report));
                 }
                 Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
                 Content::Media(media) => {
@@ -392,19 +392,25 @@ fn is_signed(text: &TextBlock) -> bool {
     signature.is_some_and(|signature| !signature.is_empty())
 }
 
-fn write_text(text: &TextBlock) -> Value {
+fn write_text(text: &TextBlock, seq: Seq, report: &mut ExportReport) -> Value {
     let mut map = Map::from_iter([("text".to_owned(), text.text.as_str().into())]);
-    restore_fields(&mut map, &text.extra);
+    restore_fields(&mut map, &text.extra, seq, report);
     Value::Object(map)
 }
 
 /// Adds the fields that stood beside the data of a part, but no second data.
-fn restore_fields(part: &mut Map<String, Value>, extra: &Extra) {
-    for (key, value) in fields_for(extra, API).into_iter().flatten() {
-        if !part.contains_key(key) && !is_data_field(key) {
-            part.insert(key.clone(), value.clone());
-        }
+fn restore_fields(part: &mut Map<String, Value>, extra: &Extra, seq: Seq, report: &mut ExportReport) {
+    let is_inner = |key: &str| part.get(key).is_some_and(Value::is_object);
+    let taken: Vec<&str> = fields_for(extra, API)
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .filter(|key| is_data_field(key) && !is_inner(key))
+        .collect();
+    if !taken.is_empty() {
+        report.note(Change::FieldsDropped, seq);
     }
+    restore_but(part, extra, API, is_data_field);
 }
 
 /// Adds the fields of a call or a response that are not known here.
@@ -526,6 +532,6 @@ fn write_response(
         inner.insert("parts".into(), Value::Array(media));
     }
     let mut map = Map::from_iter([("functionResponse".to_owned(), Value::Object(inner))]);
-    restore_fields(&mut map, &result.extra);
+    restore_fields(&mut map, &result.extra, seq, report);
     Value::Object(map)
 }

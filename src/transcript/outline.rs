@@ -203,6 +203,7 @@ pub(super) fn arguments_object(
 ) -> Map<String, Value> {
     let arguments = arguments_text(call, options, seq, report);
     if arguments.trim().is_empty() {
+        report.note(Change::ArgumentsWrapped, seq);
         return Map::new();
     }
     if let Ok(Value::Object(map)) = serde_json::from_str(&arguments) {

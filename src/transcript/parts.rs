@@ -62,17 +62,26 @@ pub(super) fn fields_for<'a>(extra: &'a Extra, api: &str) -> Option<&'a Map<Stri
 
 /// Adds the fields that an API keeps in an extra to an object, after its own.
 pub(super) fn restore_fields(map: &mut Map<String, Value>, extra: &Extra, api: &str) {
-    restore_but(map, extra, api, &[]);
+    restore_but(map, extra, api, |_| false);
 }
 
 /// As [`restore_fields`], but for the fields that the writer alone answers for: what a reader could not make sense of there is not
-/// written back.
-pub(super) fn restore_but(map: &mut Map<String, Value>, extra: &Extra, api: &str, own: &[&str]) {
+/// written back. Whether there was such a field.
+pub(super) fn restore_but(
+    map: &mut Map<String, Value>,
+    extra: &Extra,
+    api: &str,
+    is_own: impl Fn(&str) -> bool,
+) -> bool {
+    let mut leaves_out = false;
     for (key, value) in fields_for(extra, api).into_iter().flatten() {
-        if !map.contains_key(key) && !own.contains(&key.as_str()) {
+        if is_own(key) {
+            leaves_out |= map.get(key) != Some(value);
+        } else if !map.contains_key(key) {
             map.insert(key.clone(), value.clone());
         }
     }
+    leaves_out
 }
 
 /// A text block with the fields that its API has beside the text.

@@ -182,7 +182,7 @@ pub enum Change {
     EmptyTextDropped,
     /// Empty content got a marker, because the target demands some.
     EmptyContentMarked,
-    /// Arguments that are no JSON object were wrapped in one.
+    /// Arguments that are no JSON object were wrapped in one, or became one where they were empty.
     ArgumentsWrapped,
     /// Long texts within arguments were shortened, as the options say.
     ArgumentsShortened,

@@ -33,7 +33,10 @@ pub(super) fn read_item(assembly: &mut Assembly, place: u64, time: Option<i64>, 
     };
     let kind = match take_text(&mut map, "type") {
         Some(kind) => kind,
-        None if map.contains_key("role") => "message".into(),
+        None if map.contains_key("role") => {
+            map.shift_remove("type");
+            "message".into()
+        }
         None => {
             assembly.report.unreadable(place, "an item needs a type or a role");
             return;
@@ -154,7 +157,8 @@ fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64>, mut map:
             assembly.live.extend(items);
         }
         _ => {
-            let kind = if role.is_empty() || matches!(role.as_str(), "model" | "tool") { "developer" } else { &role };
+            // The API has no other role; what a client put under one came from around the conversation.
+            let kind = if role == "system" { "system" } else { "developer" };
             if content.is_empty() {
                 content.push(Block::text(""));
             }
@@ -352,7 +356,9 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
         if let Value::Object(map) = &mut item
             && message.source.kind() != "agent-message"
         {
-            restore_but(map, &message.extra, API, &["type", "role", "content"]);
+            if restore_but(map, &message.extra, API, |key| matches!(key, "type" | "role" | "content")) {
+                report.note(Change::FieldsDropped, part.seq);
+            }
         }
         items.push((part.seq, item));
     }
@@ -516,7 +522,8 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                         }
                         None => true,
                     };
-                    if as_file || (is_whole && takes_item(item)) {
+                    let is_message = matches!(kind_of(item), "" | "message");
+                    if as_file || (is_whole && !is_message && takes_item(item)) {
                         items.push((seq, item.clone()));
                         begins_message = true;
                     } else {
