@@ -72,3 +72,16 @@ pub struct Resume {
     /// Events that a sound session file of the harness holds: what comes behind them is to be appended.
     pub events: Option<Seq>,
 }
+
+impl Resume {
+    /// Notes what a record says of them; what it does not say stays.
+    fn note(&mut self, record: &Option<String>, version: &Option<String>, git_branch: &Option<String>) {
+        for (slot, value) in
+            [(&mut self.last_record, record), (&mut self.version, version), (&mut self.git_branch, git_branch)]
+        {
+            if value.is_some() && slot != value {
+                slot.clone_from(value);
+            }
+        }
+    }
+}

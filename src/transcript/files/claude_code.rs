@@ -167,16 +167,7 @@ fn note_envelope(assembly: &mut Assembly, line: &Line) {
     if assembly.header.cwd.is_none() {
         assembly.header.cwd.clone_from(&line.cwd);
     }
-    let resume = &mut assembly.resume;
-    for (slot, value) in [
-        (&mut resume.last_record, &line.uuid),
-        (&mut resume.version, &line.version),
-        (&mut resume.git_branch, &line.git_branch),
-    ] {
-        if value.is_some() && slot != value {
-            slot.clone_from(value);
-        }
-    }
+    assembly.resume.note(&line.uuid, &line.version, &line.git_branch);
 }
 
 impl SessionFile {

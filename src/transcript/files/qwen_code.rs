@@ -129,16 +129,7 @@ fn note_envelope(assembly: &mut Assembly, line: &Line) {
     }
     assembly.note_model(Some("qwen"), line.model.as_deref());
     assembly.window = line.context_window_size.filter(|window| *window > 0).or(assembly.window);
-    let resume = &mut assembly.resume;
-    for (slot, value) in [
-        (&mut resume.last_record, &line.uuid),
-        (&mut resume.version, &line.version),
-        (&mut resume.git_branch, &line.git_branch),
-    ] {
-        if value.is_some() && slot != value {
-            slot.clone_from(value);
-        }
-    }
+    assembly.resume.note(&line.uuid, &line.version, &line.git_branch);
 }
 
 fn answer(assembly: &mut Assembly, place: u64, time: Option<i64>, line: Line) {
