@@ -20,7 +20,7 @@ use serde_json::json;
 #[derive(Parser)]
 #[command(about = "Prints what each level of pruning would free in a conversation.")]
 struct Args {
-    /// A session file or a JSON array of chat messages; `-` for standard input. Without it, an embedded sample.
+    /// A session file or the messages of an API; `-` for standard input. Without it, an embedded sample.
     file: Option<PathBuf>,
     /// Print one JSON object and nothing else.
     #[arg(long)]

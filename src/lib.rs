@@ -9,6 +9,10 @@ mod message;
 mod meter;
 mod mirror;
 mod policy;
+#[cfg(feature = "presets")]
+mod preset;
+#[cfg(feature = "presets")]
+pub mod prompt;
 mod pruner;
 mod session;
 mod summarizer;
@@ -22,6 +26,8 @@ pub use message::*;
 pub use meter::*;
 pub use mirror::*;
 pub use policy::*;
+#[cfg(feature = "presets")]
+pub use preset::*;
 pub use pruner::*;
 pub use session::*;
 pub use summarizer::*;

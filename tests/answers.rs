@@ -305,9 +305,60 @@ fn table() -> Vec<Row> {
         row("an analysis alone", ALL, |_| reply("<analysis>\nWhat was asked?\n</analysis>"), Code("empty")),
         row(
             "thoughts in a tag of their own",
-            STRUCTURED,
+            ALL,
             |kit| reply(format!("<think>\nHm.\n</think>\n{}", whole(kit))),
             Body,
+        ),
+        row(
+            "thoughts in upper case, twice, and an analysis",
+            ALL,
+            |kit| reply(format!("<THINK>a</Think><think>b</think>\n<analysis>c</analysis>\n{}", whole(kit))),
+            Body,
+        ),
+        row("thoughts after it", ALL, |kit| reply(format!("{}\n<think>\nIs it whole?\n</think>", whole(kit))), Body),
+        row(
+            "thoughts that are not closed before the envelope",
+            STRUCTURED,
+            |kit| reply(format!("<think>\nWhat was asked?\n\n{}", whole(kit))),
+            Body,
+        ),
+        row(
+            "thoughts that are never closed",
+            PROSE,
+            |kit| reply(format!("<think>\nWhat was asked?\n\n{}", whole(kit))),
+            Code("empty"),
+        ),
+        row("thoughts alone", ALL, |_| reply("<think>\nWhat was asked?\n</think>\n"), Code("empty")),
+        row("the beginning of thoughts alone", ALL, |_| reply("<think>"), Code("empty")),
+        row("thoughts that end in nothing", ALL, |_| reply("<think>\nWhat was"), Code("empty")),
+        row(
+            "thoughts whose beginning stands in the prompt",
+            ALL,
+            |kit| reply(format!("What was asked?\n</think>\n\n{}", whole(kit))),
+            Body,
+        ),
+        row(
+            "thoughts that mention their own tag in code quotes",
+            ALL,
+            |kit| reply(format!("<think>\nIs `<think>` one?\n</think>\n{}", whole(kit))),
+            Body,
+        ),
+        row(
+            "a summary that mentions the tags in code quotes",
+            ALL,
+            |kit| {
+                reply(enveloped(
+                    kit,
+                    &inner_of(kit, &format!("{FACT} `<think>` and `</think>` and `<analysis>` stay.")),
+                ))
+            },
+            Text(|kit| kept(kit, &inner_of(kit, &format!("{FACT} `<think>` and `</think>` and `<analysis>` stay.")))),
+        ),
+        row(
+            "a summary that mentions the tag of thoughts in a longer name",
+            ALL,
+            |kit| reply(enveloped(kit, &inner_of(kit, &format!("{FACT} <thinking> is another tag.")))),
+            Text(|kit| kept(kit, &inner_of(kit, &format!("{FACT} <thinking> is another tag.")))),
         ),
         row(
             "a scratchpad under another name",
@@ -339,6 +390,27 @@ fn table() -> Vec<Row> {
             Code("missing-sections"),
         ),
         row("one section missing", BASE, |kit| reply(inner(kit).replace("Pending Jobs", "Another")), Same),
+        row(
+            "prose that begins with the words of a title in the place of a section",
+            CLAUDE,
+            |kit| {
+                let inner = inner(kit).replace("7. Pending Tasks: ", "Pending tasks are none, says the keeper. ");
+                reply(enveloped(kit, &inner))
+            },
+            Code("missing-sections"),
+        ),
+        row(
+            "titles with a dash, in brackets of their own, underlined",
+            CLAUDE,
+            |kit| {
+                let inner = inner(kit)
+                    .replace("7. Pending Tasks:", "7. Pending Tasks -")
+                    .replace("8. Current Work:", "## Current Work (today)\n")
+                    .replace("4. Errors and Fixes:", "4) __Errors and Fixes__");
+                reply(enveloped(kit, &inner))
+            },
+            Such(|_, body| body.contains("__Errors and Fixes__") && body.contains("(today)")),
+        ),
         row("titles alone", BASE, |kit| reply(inner_of(kit, "")), Text(|kit| inner_of(kit, ""))),
         row(
             "titles alone",
@@ -664,8 +736,19 @@ fn every_refusal_says_in_words_what_was_wrong_with_the_answer() {
 #[test]
 fn an_answer_of_one_tag_over_and_over_is_read_in_the_time_of_any_other() {
     for kit in ALL.iter().filter_map(|id| Kit::builtin(id)) {
-        for part in ["<analysis></analysis>", "<analysis ", "<analysis>", "<summary ", "<summary>\n", "</summary ", "<"]
-        {
+        for part in [
+            "<analysis></analysis>",
+            "<analysis ",
+            "<analysis>",
+            "<think>",
+            "</think>",
+            "</think>\n",
+            "`<think>`",
+            "<summary ",
+            "<summary>\n",
+            "</summary ",
+            "<",
+        ] {
             let text = part.replace("summary", kit.envelope.as_ref().map_or("summary", |envelope| &envelope.tag));
             let read = read_answer(&kit, &[Block::text(text.repeat(100_000))], false);
             assert!(read.is_err() || !kit.is_structured(), "{}: {part}", kit.id);

@@ -133,7 +133,8 @@ impl CompactionEngine for Told {
         match end {
             End::Fold => {
                 fold(session);
-                let compacted = Compacted { landed: Landed::default(), before_tokens: 2, after_tokens: 1 };
+                let compacted =
+                    Compacted { landed: Landed::default(), before_tokens: 2, after_tokens: 1, masked_secrets: 0 };
                 Ok(Step::Done(Outcome::Compacted(compacted)))
             }
             End::Prune => Ok(Step::Done(Outcome::Pruned(PruneReport::default()))),
@@ -656,7 +657,8 @@ fn the_largest_contributors_are_named_when_it_thrashes() {
             let source = Source::Checkpoint { compaction_id: "told".into(), extra: Extra::default() };
             let message = Message::new("checkpoint", Role::User, source, vec![Block::text("Said.")]);
             session.append(Draft::user(message).replacing(self.0, self.0).citing(vec![self.0])).unwrap();
-            let compacted = Compacted { landed: Landed::default(), before_tokens: 2, after_tokens: 1 };
+            let compacted =
+                Compacted { landed: Landed::default(), before_tokens: 2, after_tokens: 1, masked_secrets: 0 };
             Ok(Step::Done(Outcome::Compacted(compacted)))
         }
         fn resume(

@@ -1,4 +1,6 @@
 //! The main job as a person runs it: the example's binary, its flags, its exit codes and what it prints.
+
+#![cfg(feature = "presets")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{Read, Write};
@@ -8,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use arya_presets::Session;
+use arya_presets::{Preset, Session};
 use serde_json::{Value, json};
 
 /// The example's binary, beside the folder of the test's own. `cargo test --test` alone does not build it, so this does.
@@ -95,6 +97,21 @@ fn the_sample_is_realistic_in_size() {
     assert!(value.get("reason").is_none());
     let sample = include_bytes!("../examples/data/sample-session.jsonl");
     assert!(Session::read_jsonl(&sample[..]).unwrap().session.revision() >= 150);
+}
+
+#[test]
+fn every_preset_compacts_the_sample_in_the_shape_of_its_kit() {
+    for preset in Preset::builtins() {
+        let value = json_of(&run(&["--json", "--trigger", "manual", "--preset", &preset.id], ""));
+        assert_eq!((&value["preset"], &value["outcome"]), (&json!(preset.id), &json!("compacted")), "{value}");
+        let text = value["checkpoint"]["text"].as_str().unwrap();
+        assert!(
+            text.starts_with(&preset.kit.frame.opening) && text.contains(&preset.kit.frame.closing),
+            "{}",
+            preset.id
+        );
+        assert!(preset.kit.sections.iter().all(|section| text.contains(section.as_str())), "{}", preset.id);
+    }
 }
 
 #[test]

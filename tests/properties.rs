@@ -459,6 +459,9 @@ fn compaction_keeps_the_promises(seed: u64, acts: usize, rule_set: RuleSet) -> R
                 if rule_set == RuleSet::Default
                     && let Some(compacted) = outcome.compacted()
                     && (kind.is_automatic() || kind == TriggerKind::Overflow)
+                    // Which level was due then hangs on the turn and on the bytes, which are not known here any more.
+                    && engine.policy().budget_scope == BudgetScope::Thread
+                    && engine.policy().max_request_bytes == 0
                 {
                     let levels = levels.unwrap();
                     let total = compacted.before_tokens;

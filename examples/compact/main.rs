@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use arya_presets::{
-    BaseEngine, CompactionError, ExtractiveSummarizer, Kit, ManualRequest, Outcome, Policy, RuleSet, Session,
-    Situation, Summarizer, Trigger, Unattended, WindowOrigin, compact, compact_manual,
+    CompactionEngine, CompactionError, ExtractiveSummarizer, ManualRequest, Outcome, Preset, Registry, RuleSet,
+    Session, Situation, Summarizer, Trigger, Unattended, WindowOrigin, compact, compact_manual,
 };
 use clap::{Parser, ValueEnum};
 
@@ -26,7 +26,7 @@ use report::Report;
 struct Args {
     /// A session file or the messages of an API; `-` for standard input. Without it, an embedded sample.
     file: Option<PathBuf>,
-    /// The preset to compact with: standard, arya-standard, arya-qwen, arya-claude or arya-automation.
+    /// The id of the preset to compact with.
     #[arg(long, default_value = "standard")]
     preset: String,
     /// The context window in tokens. Without it, the one that the session's log states.
@@ -92,9 +92,11 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
-    let (policy, kit) = preset(&args.preset)?;
-    let policy = Policy { max_checkpoint_chars: args.max_checkpoint_chars, ..policy };
-    let mut engine = BaseEngine::new(policy, kit, RuleSet::Default).map_err(|error| error.to_string())?;
+    let mut preset = preset(&args.preset)?;
+    preset.policy.max_checkpoint_chars = args.max_checkpoint_chars;
+    let mut engine = preset.engine().map_err(|error| error.to_string())?;
+    // The report measures with an engine of its own: what decorates the other one does not measure.
+    let mut measuring = preset.base_engine(RuleSet::Default).map_err(|error| error.to_string())?;
     let mut conversation = input::read(args.file.as_deref())?;
     // What cannot be written is said before anything is done.
     let target = match (&args.out, &args.to) {
@@ -105,7 +107,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let session = &mut conversation.session;
     let situation = situation(args, session);
     let events_before = session.revision();
-    let mut report = Report::before(&mut engine, session, &situation, conversation.format, &args.preset)
+    let mut report = Report::before(&mut measuring, session, &situation, conversation.format, &args.preset)
         .map_err(|error| error.to_string())?;
     eprintln!(
         "{}: {} events, {} messages, {} tokens",
@@ -126,7 +128,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             work(&mut engine, session, trigger, &situation, openai::Client::new(base_url, model))
         }
     };
-    report.after(&mut engine, session, &situation, events_before, &result).map_err(|error| error.to_string())?;
+    report.after(&mut measuring, session, &situation, events_before, &result).map_err(|error| error.to_string())?;
     if let (Some(path), Some(target)) = (&args.out, target) {
         write_out(&conversation, target, report.before.tokens, path)?;
         eprintln!("written to {}", path.display());
@@ -137,19 +139,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-fn preset(name: &str) -> Result<(Policy, Kit), String> {
-    Ok(match name {
-        "standard" => (Policy::standard(), Kit::base()),
-        "arya-standard" => (Policy::arya_standard(), Kit::codex()),
-        "arya-qwen" => (Policy::arya_qwen(), Kit::qwen()),
-        "arya-claude" => (Policy::arya_claude(), Kit::claude()),
-        "arya-automation" => (Policy::arya_automation(), Kit::codex()),
-        other => {
-            return Err(format!(
-                "no preset is called {other:?}; there are standard, arya-standard, arya-qwen, arya-claude, arya-automation"
-            ));
-        }
-    })
+fn preset(id: &str) -> Result<Preset, String> {
+    Registry::builtin().get(id).cloned().map_err(|error| error.to_string())
 }
 
 fn situation(args: &Args, session: &Session) -> Situation {
@@ -164,7 +155,7 @@ fn situation(args: &Args, session: &Session) -> Situation {
 }
 
 fn work(
-    engine: &mut BaseEngine,
+    engine: &mut dyn CompactionEngine,
     session: &mut Session,
     trigger: TriggerName,
     situation: &Situation,

@@ -4,10 +4,13 @@ use super::Checkpoint;
 use crate::message::{Message, Role};
 
 /// By which first words a tool's checkpoint is known, and the kit that follows that tool.
-const FIRST_WORDS: [(&str, &str); 4] = [
+const FIRST_WORDS: [(&str, &str); 5] = [
     ("Another language model started to solve this problem", "codex"),
     ("This session is being continued from a previous conversation", "claude"),
+    // Gemini CLI writes the same tag.
     ("<state_snapshot>", "qwen"),
+    // pi. Its summary has no form of its own.
+    ("The conversation history before this point was compacted", "base"),
     ("<compacted-summary>", "base"),
 ];
 
@@ -30,7 +33,7 @@ impl Checkpoint {
                 inside.split_once(&format!("</{tag}")).map_or(inside, |(inside, _)| inside)
             }
             // The preamble is the first line.
-            None => text.split_once('\n').map_or("", |(_, body)| body),
+            None => without_summary_tags(text.split_once('\n').map_or("", |(_, body)| body)),
         };
         Some(Self {
             kit: Some((*kit).to_owned()),
@@ -40,6 +43,13 @@ impl Checkpoint {
             guessed: true,
         })
     }
+}
+
+/// What stands between the tags of a summary, where a tool puts it between some.
+fn without_summary_tags(body: &str) -> &str {
+    let body = body.trim();
+    let inside = body.strip_prefix("<summary>").and_then(|inside| inside.strip_suffix("</summary>"));
+    inside.unwrap_or(body)
 }
 
 #[cfg(test)]
@@ -55,6 +65,11 @@ mod tests {
             ("\u{feff}\n<state_snapshot>\nThe parser is fixed.\n</state_snapshot>\nGo on.", "qwen"),
             ("<compacted-summary>The parser is fixed.</compacted-summary>", "base"),
             ("<state_snapshot>The parser is fixed.", "qwen"),
+            (
+                "The conversation history before this point was compacted, etc.\n\n<summary>\nThe parser is fixed.\n</summary>",
+                "base",
+            ),
+            ("This session is being continued from a previous conversation.\r\nThe parser is fixed.", "claude"),
         ];
         for (text, kit) in cases {
             let found = Checkpoint::guess(&Message::user("m", text)).unwrap();
@@ -78,6 +93,24 @@ mod tests {
             None,
             "provenance decides"
         );
+    }
+
+    #[test]
+    fn words_that_come_near_are_no_checkpoint() {
+        for text in [
+            "another language model started to solve this problem",
+            "Another language model started on this problem.\nBody",
+            "This session is being continued from a branch.\nBody",
+            "> This session is being continued from a previous conversation\nBody",
+            "<state_snapshots>x</state_snapshots>",
+            "< state_snapshot>x</state_snapshot>",
+            "`<state_snapshot>` is what Qwen Code writes.",
+            "<summary>\nx\n</summary>",
+            "<compacted-summaries>x",
+            "The conversation history was compacted.",
+        ] {
+            assert_eq!(Checkpoint::guess(&Message::user("m", text)), None, "{text}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Masked {
 }
 
 /// What stands in the place of a secret.
-const MASK: &str = "[masked]";
+pub(crate) const MASK: &str = "[masked]";
 
 /// The kinds of secrets. Group `keep` stays, group `tail` stays behind the mask, everything else is masked.
 static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {

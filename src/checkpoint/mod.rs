@@ -6,6 +6,7 @@ mod cut;
 mod foreign;
 mod mask;
 mod read;
+mod scratchpad;
 mod user_messages;
 
 use crate::kit::Kit;
@@ -13,6 +14,7 @@ use crate::message::{Block, Extra, Message, Role, Source};
 use crate::session::Seq;
 
 pub use cut::{cut_at_sentence, cut_middle};
+pub(crate) use mask::MASK;
 pub use mask::{Masked, mask_secrets};
 pub use read::{AnswerFault, read_answer};
 pub(crate) use read::{has_any_section, is_error_text};
@@ -68,9 +70,11 @@ impl Checkpoint {
         }
     }
 
-    /// Adds a part beside the body.
+    /// Adds a part beside the body. Line ends in its title become blanks.
     pub fn with_section(mut self, kit: &Kit, title: &str, text: &str) -> Self {
-        self.sections.push(Section { title: title.into(), text: escape_end_tag(text, &kit.frame.tag) });
+        let title = title.split(['\n', '\r']).collect::<Vec<_>>().join(" ");
+        let title = escape_end_tag(&title, &kit.frame.tag);
+        self.sections.push(Section { title, text: escape_end_tag(text, &kit.frame.tag) });
         self
     }
 
@@ -109,7 +113,7 @@ impl Checkpoint {
             .iter()
             .map(|text| {
                 let (title, text) = text.split_once("\n\n").unwrap_or((text, ""));
-                Section { title: title.trim_start_matches("## ").into(), text: text.into() }
+                Section { title: title.strip_prefix("## ").unwrap_or(title).into(), text: text.into() }
             })
             .collect();
         Some(Self {

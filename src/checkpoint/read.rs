@@ -1,5 +1,6 @@
 //! Reading a summariser's answer, and refusing what is no summary.
 
+use super::scratchpad::without_scratchpads;
 use crate::kit::{Envelope, Frame, Kit};
 use crate::message::Block;
 
@@ -109,8 +110,8 @@ impl AnswerFault {
 
 /// Reads the body out of an answer.
 ///
-/// Text beside a tool call is taken and the call ignored; reasoning is no part of a summary. `<analysis>` is removed, closed or
-/// not. A structured answer gives what stands in its envelope; a prose answer is taken as it is.
+/// Text beside a tool call is taken and the call ignored; reasoning is no part of a summary. `<analysis>` and `<think>` are
+/// removed, closed or not. A structured answer gives what stands in its envelope; a prose answer is taken as it is.
 pub fn read_answer(kit: &Kit, content: &[Block], cut_off: bool) -> Result<String, AnswerFault> {
     if content.iter().any(holds_media) {
         return Err(AnswerFault::Media);
@@ -124,7 +125,7 @@ pub fn read_answer(kit: &Kit, content: &[Block], cut_off: bool) -> Result<String
         let called = content.iter().any(|block| matches!(block, Block::ToolCall(_)));
         return Err(if called { AnswerFault::OnlyToolCalls } else { AnswerFault::Empty });
     }
-    let text = without_analysis(&text, kit.envelope.as_ref());
+    let text = without_scratchpads(&text, kit.envelope.as_ref());
     let text = without_frame(&kit.frame, without_blanks(&text));
     if text.is_empty() {
         return Err(AnswerFault::Empty);
@@ -208,18 +209,27 @@ pub(crate) fn find_section<'a>(kit: &Kit, body: &'a str, name: &str) -> Option<&
     body.get(from?..to)
 }
 
-/// What follows a section's title on its line, however the title is dressed: numbered, as a heading, bold, with a colon.
+/// What follows a section's title on its line, however the title is dressed: numbered, as a heading, bold, with a colon. Prose that
+/// begins with the words of a title is none.
 fn titled<'a>(line: &'a str, title: &str) -> Option<&'a str> {
     let bare = line.trim_start_matches(|c: char| {
         c.is_whitespace() || c.is_ascii_digit() || matches!(c, '#' | '*' | '.' | ')' | '_')
     });
     let rest = bare.get(title.len()..)?;
-    let same = bare.get(..title.len())?.eq_ignore_ascii_case(title);
-    let ends = rest.chars().next().is_none_or(|c| !c.is_alphanumeric());
-    (same && ends).then(|| rest.trim_start_matches(['*', '_', ':', ' ']))
+    if !bare.get(..title.len())?.eq_ignore_ascii_case(title) {
+        return None;
+    }
+    let bold = rest.trim_start_matches(['*', '_']);
+    let after = bold.trim_start();
+    let ends = bold.len() < rest.len()
+        || after.is_empty()
+        || after.starts_with([':', '：', '(', '–', '—', '#'])
+        || bold.starts_with(" - ");
+    let ends = ends && !bold.starts_with(char::is_alphanumeric);
+    ends.then(|| bold.trim_start_matches(['*', '_', ':', '：', ' ']))
 }
 
-fn lines_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn lines_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut offset = 0;
     text.split_inclusive('\n').map(move |line| {
         let at = offset;
@@ -297,7 +307,7 @@ fn find_close(text: &str, tag: &str) -> Option<usize> {
 }
 
 /// Length of a tag at the beginning of a text.
-fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
+pub(super) fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     let start = if closing { "</" } else { "<" };
     let name = text.strip_prefix(start)?;
     let rest = name.get(tag.len()..)?;
@@ -308,34 +318,6 @@ fn tag_length(text: &str, tag: &str, closing: bool) -> Option<usize> {
     // Attributes are tolerated, another tag that begins with the same letters is not.
     let separated = end == 0 || rest.starts_with(char::is_whitespace);
     (separated && rest.get(end..)?.starts_with('>')).then_some(start.len() + tag.len() + end + 1)
-}
-
-/// The text without its scratchpads. One that is never closed ends where the envelope begins, else with the text.
-fn without_analysis(text: &str, envelope: Option<&Envelope>) -> String {
-    const TAG: &str = "analysis";
-    let mut out = String::new();
-    let mut rest = text;
-    loop {
-        let Some((at, length)) = find_tag(rest, TAG, false) else {
-            out.push_str(rest);
-            return out;
-        };
-        out.push_str(rest.get(..at).unwrap_or_default());
-        let inside = rest.get(at + length..).unwrap_or_default();
-        let close = find_tag(inside, TAG, true);
-        let Some((end, length)) = close.or_else(|| {
-            let (open, _) = find_tag(inside, &envelope?.tag, false)?;
-            Some((open, 0))
-        }) else {
-            return out;
-        };
-        rest = inside.get(end + length..).unwrap_or_default();
-    }
-}
-
-/// The first tag of a name: where it begins and how long it is.
-fn find_tag(text: &str, tag: &str, closing: bool) -> Option<(usize, usize)> {
-    text.match_indices('<').find_map(|(at, _)| Some((at, tag_length(text.get(at..)?, tag, closing)?)))
 }
 
 /// Characters up to which an apology or an error message is one; a longer text that begins so may still be a summary.
@@ -459,4 +441,40 @@ fn is_echo(kit: &Kit, text: &str) -> bool {
         kit.instruction.lines().map(str::trim).filter(|line| line.chars().count() >= LONG_LINE_CHARS).collect();
     let repeated = lines.iter().filter(|line| text.contains(**line)).count();
     !lines.is_empty() && repeated * 2 > lines.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_ends_where_its_line_or_a_mark_says_so() {
+        let cases = [
+            ("Current Work", Some("")),
+            ("8. Current Work: the parser", Some("the parser")),
+            ("### **CURRENT WORK**", Some("")),
+            ("**Current Work** the parser", Some("the parser")),
+            ("8) __Current Work__: the parser", Some("the parser")),
+            ("Current Work (today)", Some(" (today)")),
+            ("Current Work - the parser", Some("- the parser")),
+            ("Current Work：the parser", Some("the parser")),
+            ("Current work on the parser goes on.", None),
+            ("Current workers: 4", None),
+            ("8. Current Work is done", None),
+            ("Current Work, next steps and more", None),
+            ("The Current Work: the parser", None),
+        ];
+        for (line, rest) in cases {
+            let found = titled(line, "Current Work");
+            assert_eq!(found.map(str::trim), rest.map(str::trim), "{line}");
+        }
+    }
+
+    #[test]
+    fn prose_that_begins_like_a_title_does_not_end_the_section_before_it() {
+        let kit = Kit::claude();
+        let body = "6. All User Messages:\n- \"Go on.\"\nCurrent work on the parser goes on.\n- \"Stop.\"\n7. Pending Tasks: None.";
+        let section = find_section(&kit, body, "All User Messages").unwrap_or_default();
+        assert!(section.contains("Stop.") && !section.contains("None."), "{section}");
+    }
 }

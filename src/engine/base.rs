@@ -12,9 +12,9 @@ use super::range::{at_whole_turn, checked_run, select_cut};
 use super::{Abandon, CompactionEngine, Step, Trigger, TriggerKind};
 use crate::kit::{Kit, KitError};
 use crate::meter::{Measurement, Meter, Pricing, Surroundings, total};
-use crate::policy::{Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
+use crate::policy::{BudgetScope, Due, Level, Levels, Plan, Policy, PolicyError, RuleSet, Rules, Situation, Unsent};
 use crate::pruner::{PruneBudget, PrunePlan};
-use crate::session::{NodeRange, Route, Seq, Session};
+use crate::session::{EventData, NodeRange, Route, Seq, Session};
 use crate::summarizer::{SummarizerError, SummaryReply};
 
 /// Why an engine could not be built.
@@ -231,11 +231,17 @@ impl BaseEngine {
         }
         let policy = self.policy_for(session, situation);
         let levels = Levels::new(&policy, situation.window.as_ref(), situation.max_output).map_err(Failure::from)?;
-        let due = match kind {
-            TriggerKind::PostTurn => levels.due_after_turn(before.total),
+        let by_tokens = match (kind, policy.budget_scope) {
+            (TriggerKind::PostTurn, BudgetScope::Thread) => levels.due_after_turn(before.total),
+            (TriggerKind::PostTurn, BudgetScope::Turn) => {
+                levels.due_after_growth(before.total, self.turn_growth(session, before.total))
+            }
             _ => levels.due_under_pressure(before.total),
         };
-        let Some(due) = due else {
+        let by_bytes = (policy.max_request_bytes > 0)
+            .then(|| levels.due_by_bytes(before.total, request_bytes(session, situation)))
+            .flatten();
+        let Some(due) = by_tokens.into_iter().chain(by_bytes).min_by_key(|due| due.tokens) else {
             let reason = match (levels.trigger(), policy.absolute_token_limit) {
                 (None, 0) => Reason::WindowUnknown,
                 (trigger_tokens, _) => Reason::BelowLevel { total_tokens: before.total, trigger_tokens },
@@ -249,7 +255,7 @@ impl BaseEngine {
         self.refuse_overhead(session, situation, plan)?;
         let mut attempt = self.attempt(&policy, kind, situation, before);
         attempt.plan = Some(plan);
-        attempt.retain = plan.tail_tokens;
+        attempt.retain = attempt.in_estimate(plan.tail_tokens);
         if self.prune(session, &mut attempt)? {
             let now = self.occupancy(session, situation).map_err(|error| error.with(&attempt.landed))?;
             if now.total < due.tokens {
@@ -265,6 +271,17 @@ impl BaseEngine {
             }
         }
         self.next_fold(session, attempt)
+    }
+
+    /// Tokens that were added since the newest turn's first step; all of them where the log marks no step.
+    fn turn_growth(&self, session: &Session, total: u64) -> u64 {
+        let newest_turn =
+            session.events().iter().rev().take_while(|event| !matches!(event.data, EventData::TurnStart(_)));
+        let first_step = newest_turn.filter(|event| matches!(event.data, EventData::StepStart(_))).last();
+        match first_step {
+            Some(event) => self.meter.surface_tokens().saturating_sub(self.meter.surface_tokens_at(event.seq)),
+            None => total,
+        }
     }
 
     /// The harness's check before a request.
@@ -404,7 +421,7 @@ impl BaseEngine {
             return done(Outcome::Unneeded(Reason::Disabled));
         }
         let mut attempt = self.asked(session, TriggerKind::Precompute, situation)?;
-        attempt.retain = attempt.plan.map_or(0, |plan| plan.tail_tokens);
+        attempt.retain = attempt.plan.map_or(0, |plan| attempt.in_estimate(plan.tail_tokens));
         self.next_fold(session, attempt)
     }
 
@@ -436,6 +453,7 @@ impl BaseEngine {
             plan: None,
             threshold: None,
             retain: 0,
+            is_tight: false,
             before,
             folds_left: policy.compaction_retries.saturating_add(1),
             answers_left: policy.summary_retries.unwrap_or(self.kit.summary_retries).saturating_add(1),
@@ -460,12 +478,37 @@ impl BaseEngine {
         self.meter.sync(session).map_err(Failure::from)?;
         let cut = select_cut(session, &self.meter, attempt.retain, self.rules.cuts).map_err(Failure::Range)?;
         let cut = match attempt.plan {
-            Some(plan) if self.rules.prefer_whole_turns && attempt.kind != TriggerKind::Overflow => {
-                at_whole_turn(session, &self.meter, cut, plan.target_tokens / 2)
+            Some(plan)
+                if self.rules.prefer_whole_turns && attempt.kind != TriggerKind::Overflow && !attempt.is_tight =>
+            {
+                at_whole_turn(session, &self.meter, cut, attempt.in_estimate(plan.target_tokens) / 2)
             }
             _ => cut,
         };
         Ok(if self.is_folded_already(session, cut) { 0 } else { cut })
+    }
+
+    /// The attempt with a tail that is smaller by what a fold would leave over its target, and the last node of its span; none where
+    /// no smaller tail is left. Found before anything is asked of a model, this saves a second summary.
+    pub(super) fn with_smaller_tail(
+        &mut self,
+        session: &Session,
+        attempt: &Attempt,
+        last: usize,
+        over_target: u64,
+    ) -> Option<(Attempt, usize)> {
+        let mut smaller = Attempt { is_tight: true, ..attempt.clone() };
+        for retain in [attempt.retain.saturating_sub(over_target), 0] {
+            if attempt.retain == 0 {
+                break;
+            }
+            smaller.retain = retain;
+            match self.automatic_cut(session, &smaller) {
+                Ok(cut) if cut > last + 1 => return Some((smaller, cut - 1)),
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Whether everything before a cut is a checkpoint, so that another fold would only wear it down.
@@ -476,7 +519,8 @@ impl BaseEngine {
     /// Reduces what needs no model; whether anything was reduced.
     fn prune(&mut self, session: &mut Session, attempt: &mut Attempt) -> Result<bool, CompactionError> {
         let failed = |failure: Failure, landed: &Landed| CompactionError::after(failure, landed.clone());
-        let budget = PruneBudget { tail_tokens: attempt.plan.map(|plan| plan.tail_tokens), now: attempt.situation.now };
+        let tail_tokens = attempt.plan.map(|plan| attempt.in_estimate(plan.tail_tokens));
+        let budget = PruneBudget { tail_tokens, now: attempt.situation.now };
         let plan = PrunePlan::new(session, &mut self.meter, &self.policy.prune, budget)
             .map_err(|error| failed(error.into(), &attempt.landed))?;
         if plan.rewrites().is_empty() {
@@ -668,12 +712,42 @@ impl CompactionEngine for BaseEngine {
     }
 }
 
+/// Bytes of the next request: its messages, system prompt and tools as JSON.
+fn request_bytes(session: &Session, situation: &Situation) -> u64 {
+    let unsent = match &situation.unsent {
+        Unsent::Message(message) => json_bytes(message),
+        _ => 0,
+    };
+    let header = situation.header_over(session).or_else(|| session.request_header().cloned());
+    let messages = session.messages().map(|message| json_bytes(message.as_ref()));
+    total(messages.chain([unsent, header.as_ref().map_or(0, json_bytes)]))
+}
+
+/// The length of a value as JSON, which is counted and not kept.
+fn json_bytes(value: &impl serde::Serialize) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written as JSON cannot have entered the log.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 fn done(outcome: Outcome) -> Result<Step, CompactionError> {
     Ok(Step::Done(outcome))
 }
 
 fn compacted(attempt: Attempt, now: Occupancy) -> Outcome {
     Outcome::Compacted(Compacted {
+        masked_secrets: attempt.landed.folds.iter().map(|fold| fold.masked_secrets).sum(),
         before_tokens: attempt.before.total,
         after_tokens: scaled(attempt.before, now),
         landed: attempt.landed,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::base::BaseEngine;
 use super::extras::{self, LEFT_OUT_TITLE, written_in};
 use super::outcome::Reason;
-use super::pending::{Attempt, Draftsheet, Parts, Pending, Pin, Span};
+use super::pending::{Attempt, Draftsheet, MaskedSection, Parts, Pending, Pin, Span};
 use crate::checkpoint::{
-    AnswerFault, Checkpoint, PINNED_REQUEST_TITLE, Section, check_user_messages, cut_at_sentence, cut_middle,
-    escape_end_tag, has_any_section, mask_secrets, read_answer,
+    AnswerFault, Checkpoint, MASK, Masked, PINNED_REQUEST_TITLE, Section, check_user_messages, cut_at_sentence,
+    cut_middle, escape_end_tag, has_any_section, mask_secrets, read_answer,
 };
 use crate::kit::Truncation;
 use crate::message::{Block, Extra, Message, Role, Source, Usage};
@@ -33,8 +33,17 @@ const GROUNDED_PART: u64 = 4;
 struct Room {
     tokens: u64,
     chars: Option<usize>,
-    /// Whether the checkpoint would leave the conversation over the attempt's target.
-    misses_target: bool,
+    /// By how much the checkpoint would leave the conversation over the attempt's target.
+    over_target: u64,
+}
+
+/// What a checkpoint holds beside its summary, and what the summary may take.
+pub(super) struct Composed {
+    pub(super) parts: Parts,
+    pub(super) max_tokens: u64,
+    pub(super) max_chars: Option<usize>,
+    /// By how many tokens the conversation would end over the attempt's target, with as much summary as is worth asking for.
+    pub(super) over_target: u64,
 }
 
 impl BaseEngine {
@@ -45,10 +54,10 @@ impl BaseEngine {
         attempt: &Attempt,
         span: &Span,
         messages: &[Arc<Message>],
-    ) -> Result<(Parts, u64, Option<usize>), Reason> {
+    ) -> Result<Composed, Reason> {
         let mut parts = Parts::default();
         if !self.rules.read_answer {
-            return Ok((parts, self.policy.max_tokens, None));
+            return Ok(Composed { parts, max_tokens: self.policy.max_tokens, max_chars: None, over_target: 0 });
         }
         let written = written_in(session, &span.seqs);
         parts.pin = self.pin(session, attempt, span, &written);
@@ -57,8 +66,10 @@ impl BaseEngine {
         loop {
             // Each extra is dropped before the summary is, and before the target is missed; the last one first.
             match self.room(attempt, span, &mut parts) {
-                Ok(room) if room.misses_target && parts.extras.pop().is_some() => {}
-                Ok(room) => return Ok((parts, room.tokens, room.chars)),
+                Ok(room) if room.over_target > 0 && parts.extras.pop().is_some() => {}
+                Ok(Room { tokens: max_tokens, chars: max_chars, over_target }) => {
+                    return Ok(Composed { parts, max_tokens, max_chars, over_target });
+                }
                 Err(reason) => parts.extras.pop().map(|_| ()).ok_or(reason)?,
             }
         }
@@ -66,26 +77,25 @@ impl BaseEngine {
 
     fn add_extras(&self, parts: &mut Parts, span: &Span, messages: &[Arc<Message>], written: &[(Seq, Arc<Message>)]) {
         let policy = &self.policy;
+        let mut sections = Vec::new();
         if self.kit.background_work {
-            parts.extras.extend(extras::background(messages, &policy.background));
+            sections.extend(extras::background(messages, &policy.background));
         }
         let limit = policy.recent_file_limit.unwrap_or(self.kit.recent_files);
         if limit > 0 {
-            parts.extras.extend(extras::recent_files(messages, &policy.prune.tools, limit));
+            sections.extend(extras::recent_files(messages, &policy.prune.tools, limit));
         }
         for section in &self.sections {
             let text = (section.render)(messages);
-            parts.extras.extend(text.map(|text| Section { title: section.title.clone(), text }));
+            sections.extend(text.map(|text| Section { title: section.title.clone(), text }));
         }
         if let Some((title, budget)) = extras::quote_budget(&self.kit, policy.keep_user_tokens, span.tokens) {
             let pinned = parts.pin.as_ref().map(|pin| pin.seq);
             let others: Vec<_> = written.iter().filter(|(seq, _)| Some(*seq) != pinned).cloned().collect();
             let counter = self.meter.pricing().counter();
-            parts.extras.extend(extras::quotes(&others, &title, budget, counter.as_ref()));
+            sections.extend(extras::quotes(&others, &title, budget, counter.as_ref()));
         }
-        for section in &mut parts.extras {
-            section.text = mask_secrets(&section.text).text;
-        }
+        parts.extras = sections.into_iter().map(MaskedSection::new).collect();
     }
 
     /// The person's newest message that the model sees, where the fold would hide it: it lies in the span, or an earlier
@@ -99,9 +109,10 @@ impl BaseEngine {
         let is_request = |seq: &Seq| session.message(*seq).is_some_and(|message| message.source.is_user());
         let newest = on_surface.chain(pinned).filter(is_request).max()?;
         let (seq, message) = written.iter().find(|(seq, _)| *seq == newest)?;
-        let text = mask_secrets(&visible_text(message)).text;
-        let most = attempt.plan.map_or(span.tokens, |plan| plan.target_tokens) / PINNED_PART_OF_TARGET;
-        Some(Pin { seq: *seq, text: self.shortened(&text, *seq, most) })
+        let Masked { text, count: masked } = mask_secrets(&visible_text(message));
+        let most =
+            attempt.plan.map_or(span.tokens, |plan| attempt.in_estimate(plan.target_tokens)) / PINNED_PART_OF_TARGET;
+        Some(Pin { seq: *seq, text: self.shortened(&text, *seq, most), masked })
     }
 
     /// A text within a price, cut in the middle with the seq under which the whole stands.
@@ -132,21 +143,22 @@ impl BaseEngine {
             return Err(self.too_little_room(span, frame_tokens, most));
         }
         let mut room = self.policy.max_tokens.min(most);
-        let mut misses_target = false;
+        let mut over_target = 0;
         if let Some(plan) = attempt.plan.filter(|_| attempt.kind.must_progress()) {
             let surface = self.meter.surface_tokens();
             let rest = surface.saturating_sub(span.tokens);
             let fixed = attempt.before.estimate.saturating_sub(surface.min(attempt.before.estimate));
-            let left = plan.target_tokens.saturating_sub(total([rest, fixed, frame_tokens].into_iter()));
+            let target = attempt.in_estimate(plan.target_tokens);
+            let left = target.saturating_sub(total([rest, fixed, frame_tokens].into_iter()));
             let granted = GRANTED_ROOM_TOKENS.min(span.tokens / 4);
-            misses_target = left < granted;
+            over_target = granted.saturating_sub(left);
             room = room.min(left.max(granted));
         }
         if room < floor {
             return Err(self.too_little_room(span, frame_tokens, room));
         }
         let Some(chars) = self.policy.max_checkpoint_chars else {
-            return Ok(Room { tokens: room, chars: None, misses_target });
+            return Ok(Room { tokens: room, chars: None, over_target });
         };
         let chars_of = |parts: &Parts| {
             let content = self.checkpoint("", parts).content(&self.kit);
@@ -162,12 +174,12 @@ impl BaseEngine {
         }
         match chars.saturating_sub(chars_of(parts)) {
             0 => Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens: frame_tokens }),
-            left => Ok(Room { tokens: room, chars: Some(left), misses_target }),
+            left => Ok(Room { tokens: room, chars: Some(left), over_target }),
         }
     }
 
     /// Tokens that a body needs at least.
-    fn floor(&self) -> u64 {
+    pub(super) fn floor(&self) -> u64 {
         self.policy.min_body_tokens.unwrap_or(self.kit.min_body_tokens)
     }
 
@@ -181,6 +193,7 @@ impl BaseEngine {
         }
     }
 
+    /// The request, and how many secrets were masked in what the person asks of the checkpoint.
     pub(super) fn request(
         &self,
         session: &Session,
@@ -188,23 +201,26 @@ impl BaseEngine {
         messages: Arc<[Arc<Message>]>,
         as_sent: Arc<[Arc<Message>]>,
         (max_output_tokens, max_output_chars): (u64, Option<usize>),
-    ) -> SummaryRequest {
+    ) -> (SummaryRequest, usize) {
         let situation = &attempt.situation;
         let header = situation.header_over(session).or_else(|| session.request_header().cloned());
         let mut instruction = match self.policy.checkpoint_prompt.trim() {
             "" => self.kit.instruction.clone(),
             own => self.with_sections(own),
         };
+        let mut masked = 0;
         if let Some(wish) = &attempt.instructions {
+            let wish = mask_secrets(wish.trim());
+            masked = wish.count;
             instruction.push_str("\n\nThe user asks of this checkpoint, in their own words:\n");
-            instruction.push_str(&mask_secrets(wish.trim()).text);
+            instruction.push_str(&wish.text);
         }
         let routed = situation.route_in(session);
         let route: Option<Route> = match &routed {
             Some(route) => self.policy.for_route(route).summarizer.or(routed),
             None => self.policy.summarizer.clone(),
         };
-        SummaryRequest {
+        let request = SummaryRequest {
             messages,
             as_sent,
             carried: None,
@@ -215,7 +231,9 @@ impl BaseEngine {
             max_output_tokens,
             max_output_chars,
             counter: Arc::clone(self.meter.pricing().counter()),
-        }
+            masked: Arc::default(),
+        };
+        (request, masked)
     }
 
     /// An instruction of the host's own, with what a structured answer must look like.
@@ -230,25 +248,26 @@ impl BaseEngine {
 
     /// Reads the answer into a checkpoint that is smaller than what it replaces.
     pub(super) fn judge(&self, pending: &Pending, reply: SummaryReply) -> Result<Draftsheet, AnswerFault> {
-        let (checkpoint, summary) = if self.rules.read_answer {
-            let checkpoint = self.read_checkpoint(pending, &reply)?;
+        let (checkpoint, summary, masked) = if self.rules.read_answer {
+            let (checkpoint, masked) = self.read_checkpoint(pending, &reply)?;
             let summary = vec![Block::text(&checkpoint.body)];
-            (checkpoint.into_message(&self.kit, "", ""), summary)
+            (checkpoint.into_message(&self.kit, "", ""), summary, masked)
         } else {
             let mut content = vec![Block::text(&self.kit.frame.opening)];
             content.extend(reply.content.iter().cloned());
             content.push(Block::text(&self.kit.frame.closing));
             let source = Source::Checkpoint { compaction_id: String::new(), extra: Extra::default() };
-            (Message::new("", Role::User, source, content), reply.content.clone())
+            (Message::new("", Role::User, source, content), reply.content.clone(), 0)
         };
         let tokens = self.meter.pricing().message(&checkpoint);
         if tokens >= pending.span.tokens {
             return Err(AnswerFault::NotSmaller { checkpoint_tokens: tokens, shadowed_tokens: pending.span.tokens });
         }
-        Ok(Draftsheet { checkpoint, summary, tokens, reply })
+        Ok(Draftsheet { checkpoint, summary, tokens, masked, reply })
     }
 
-    fn read_checkpoint(&self, pending: &Pending, reply: &SummaryReply) -> Result<Checkpoint, AnswerFault> {
+    /// The checkpoint, and how many secrets were masked in it.
+    fn read_checkpoint(&self, pending: &Pending, reply: &SummaryReply) -> Result<(Checkpoint, usize), AnswerFault> {
         let request = &pending.request;
         let text = if pending.supplied {
             read_answer(&crate::kit::Kit { envelope: None, ..(*self.kit).clone() }, &reply.content, reply.cut_off)?
@@ -258,9 +277,13 @@ impl BaseEngine {
             text
         };
         // Masked and escaped before it is measured: both change its length.
-        let text = escape_end_tag(&mask_secrets(&text).text, &self.kit.frame.tag);
+        let Masked { text, count: mut masked } = mask_secrets(&text);
+        let text = escape_end_tag(&text, &self.kit.frame.tag);
         let text = if self.policy.verify_user_messages {
-            check_user_messages(&self.kit, &text, &pending.parts.written, |text| request.fits(text))
+            let checked = check_user_messages(&self.kit, &text, &pending.parts.written, |text| request.fits(text));
+            // What is added from the log was masked before.
+            masked += checked.matches(MASK).count().saturating_sub(text.matches(MASK).count());
+            checked
         } else {
             text
         };
@@ -282,7 +305,9 @@ impl BaseEngine {
         while self.price_of(&checkpoint) >= pending.span.tokens && parts.extras.pop().is_some() {
             checkpoint = self.checkpoint(body, &parts);
         }
-        Ok(checkpoint)
+        masked += parts.extras.iter().map(|extra| extra.masked).sum::<usize>();
+        masked += parts.pin.as_ref().map_or(0, |pin| pin.masked);
+        Ok((checkpoint, masked))
     }
 
     /// Refuses what cannot rest on the conversation.
@@ -311,16 +336,16 @@ impl BaseEngine {
     }
 
     /// What the summary request had to leave out, noted without a model.
-    fn digest(&self, dropped: &[Arc<Message>]) -> Option<Section> {
+    fn digest(&self, dropped: &[Arc<Message>]) -> Option<MaskedSection> {
         const DIGEST_CHARS: usize = 1_600;
         let text = ExtractiveSummarizer::new().summarize_within(dropped, &crate::kit::Kit::codex(), DIGEST_CHARS)?;
-        let text = format!("{} messages.\n{}", dropped.len(), mask_secrets(&text).text);
-        Some(Section { title: LEFT_OUT_TITLE.into(), text })
+        let text = format!("{} messages.\n{text}", dropped.len());
+        Some(MaskedSection::new(Section { title: LEFT_OUT_TITLE.into(), text }))
     }
 
     fn checkpoint(&self, body: &str, parts: &Parts) -> Checkpoint {
         let mut checkpoint = Checkpoint::new(&self.kit, body);
-        for section in &parts.extras {
+        for MaskedSection { section, .. } in &parts.extras {
             checkpoint = checkpoint.with_section(&self.kit, &section.title, &section.text);
         }
         if let Some(pin) = &parts.pin {

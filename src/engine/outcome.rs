@@ -36,6 +36,9 @@ pub struct Fold {
     /// Shadowed messages that a host had injected: instructions, reminders, notices. A host puts back exactly one copy of those
     /// that still hold.
     pub injected_seqs: Vec<Seq>,
+    /// Secrets that were masked: in everything that became text of the checkpoint, in what the person asked of it, and in the
+    /// request as far as it was [rendered](crate::SummaryRequest::rendered). One that stands in several places counts in each.
+    pub masked_secrets: usize,
 }
 
 impl Fold {
@@ -70,6 +73,8 @@ pub struct Compacted {
     pub before_tokens: u64,
     /// Tokens after.
     pub after_tokens: u64,
+    /// Secrets that were masked on the way, in all folds; see [`Fold::masked_secrets`].
+    pub masked_secrets: usize,
 }
 
 impl Compacted {

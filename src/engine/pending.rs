@@ -2,7 +2,7 @@
 
 use super::TriggerKind;
 use super::outcome::Landed;
-use crate::checkpoint::Section;
+use crate::checkpoint::{Masked, Section, mask_secrets};
 use crate::message::Message;
 use crate::policy::{Plan, Situation, Stability};
 use crate::session::{Lease, NodeRange, Seq};
@@ -29,10 +29,25 @@ pub(super) struct Attempt {
     /// The harness's threshold, to compare with after each fold.
     pub(super) threshold: Option<u64>,
     pub(super) retain: u64,
+    /// Whether the tail was made smaller to meet the target, so that no whole turn is added to it again.
+    pub(super) is_tight: bool,
     pub(super) before: Occupancy,
     pub(super) folds_left: u32,
     pub(super) answers_left: u32,
     pub(super) landed: Landed,
+}
+
+impl Attempt {
+    /// Real tokens in the terms of the estimate, by which nodes are priced: where the provider counted more than was estimated, a share
+    /// of the window is fewer nodes.
+    pub(super) fn in_estimate(&self, tokens: u64) -> u64 {
+        let Occupancy { total, estimate } = self.before;
+        if total <= estimate {
+            return tokens;
+        }
+        let scaled = u128::from(tokens) * u128::from(estimate) / u128::from(total);
+        u64::try_from(scaled).unwrap_or(tokens)
+    }
 }
 
 /// The run of nodes that a fold replaces.
@@ -59,6 +74,24 @@ pub(super) struct Bracket {
 pub(super) struct Pin {
     pub(super) seq: Seq,
     pub(super) text: String,
+    /// Secrets masked in it.
+    pub(super) masked: usize,
+}
+
+/// A section beside the summary.
+#[derive(Debug, Clone)]
+pub(super) struct MaskedSection {
+    pub(super) section: Section,
+    /// Secrets masked in it.
+    pub(super) masked: usize,
+}
+
+impl MaskedSection {
+    /// A section without its secrets.
+    pub(super) fn new(section: Section) -> Self {
+        let Masked { text, count } = mask_secrets(&section.text);
+        Self { section: Section { title: section.title, text }, masked: count }
+    }
 }
 
 /// The parts of a checkpoint that need no model.
@@ -66,7 +99,7 @@ pub(super) struct Pin {
 pub(super) struct Parts {
     pub(super) pin: Option<Pin>,
     /// Sections beside the summary, in order; the last one is dropped first.
-    pub(super) extras: Vec<Section>,
+    pub(super) extras: Vec<MaskedSection>,
     /// What the person wrote in the span and before, oldest first.
     pub(super) written: Vec<String>,
 }
@@ -90,6 +123,8 @@ pub struct Pending {
     pub(super) chunks: VecDeque<Arc<[Arc<Message>]>>,
     /// Messages that had to be left out of the request.
     pub(super) dropped: Vec<Arc<Message>>,
+    /// Secrets masked in what was asked so far: the wish of the person, and earlier requests for parts of the span.
+    pub(super) masked: usize,
     /// How often the oldest turn may still be left out.
     pub(super) drops_left: u32,
     /// Whether a hook supplied the summary.
@@ -141,6 +176,8 @@ pub(super) struct Draftsheet {
     pub(super) checkpoint: Message,
     pub(super) summary: Vec<crate::message::Block>,
     pub(super) tokens: u64,
+    /// Secrets masked in it.
+    pub(super) masked: usize,
     pub(super) reply: SummaryReply,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::base::BaseEngine;
 use super::outcome::Reason;
@@ -23,7 +24,8 @@ impl BaseEngine {
         }
         let messages = Arc::clone(&pending.request.messages);
         let fixed = self.fixed_tokens(&pending.request);
-        let cap = pending.request.max_output_tokens.clamp(1, SPARE_TOKENS);
+        // The answer needs room for what the kit's body takes at least.
+        let cap = pending.request.max_output_tokens.min(SPARE_TOKENS.max(self.floor())).max(1);
         let room = window.saturating_sub(total([fixed, cap, SPARE_TOKENS].into_iter()));
         let price =
             |messages: &[Arc<Message>]| total(messages.iter().map(|message| self.meter.pricing().message(message)));
@@ -101,6 +103,7 @@ impl BaseEngine {
         }
         let text = read_answer(&self.kit, &reply.content, reply.cut_off)?;
         if let Some(next) = pending.chunks.pop_front() {
+            pending.masked += pending.request.masked.swap(0, Ordering::Relaxed);
             set_messages(&mut pending.request, next.to_vec());
             pending.request.carried = Some(text.into());
         }

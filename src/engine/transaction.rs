@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::base::BaseEngine;
+use super::compose::Composed;
 use super::error::{Busy, CompactionError, Failure, SummaryFailure, chain_text};
 use super::hooks::PreHook;
 use super::manual::CancelledBy;
@@ -14,11 +16,11 @@ use super::{Abandon, Step, TriggerKind};
 use crate::checkpoint::Checkpoint;
 use crate::message::{Extra, Message};
 use crate::meter::total;
-use crate::policy::{Situation, Stability};
+use crate::policy::{Fallback, Situation, Stability};
 use crate::session::{
     CompactionEnd, CompactionStart, CompactionSummary, Draft, EventData, Node, NodeRange, Seq, Session, SessionError,
 };
-use crate::summarizer::{SummarizerError, SummaryReply, SummaryRequest};
+use crate::summarizer::{ExtractiveSummarizer, Summarizer, SummarizerError, SummaryReply, SummaryRequest};
 
 impl BaseEngine {
     /// Opens the bracket for a run of nodes and hands out the request.
@@ -52,12 +54,18 @@ impl BaseEngine {
             .filter(|node| !(node.is_assistant() && node.message.content.is_empty()))
             .map(|node| Arc::clone(&node.message))
             .collect();
-        let (parts, tokens, chars) = match self.parts(session, &attempt, &span, &messages) {
-            Ok(parts) => parts,
-            Err(reason) => return self.finish(session, attempt, reason),
-        };
+        let Composed { parts, max_tokens, max_chars, over_target } =
+            match self.parts(session, &attempt, &span, &messages) {
+                Ok(composed) => composed,
+                Err(reason) => return self.finish(session, attempt, reason),
+            };
+        if over_target > 0
+            && let Some((attempt, last)) = self.with_smaller_tail(session, &attempt, last, over_target)
+        {
+            return self.open(session, attempt, first, last);
+        }
         let as_sent = self.as_sent(session, &attempt, nodes, &messages);
-        let mut request = self.request(session, &attempt, messages, as_sent, (tokens, chars));
+        let (mut request, masked) = self.request(session, &attempt, messages, as_sent, (max_tokens, max_chars));
         let supplied = match self.ask_hook(&mut request) {
             Ok(supplied) => supplied,
             Err(reason) => return self.finish(session, attempt, reason),
@@ -79,6 +87,7 @@ impl BaseEngine {
             request,
             chunks: VecDeque::new(),
             dropped: Vec::new(),
+            masked,
             supplied: supplied.is_some(),
             _lease: lease,
         };
@@ -184,15 +193,10 @@ impl BaseEngine {
             Err(error) if error.is_context_overflow() && self.make_smaller(&mut pending) => {
                 return Ok(Step::Summarize(pending));
             }
-            Err(error) => {
-                let failure = match error {
-                    SummarizerError::Cancelled => {
-                        Failure::Cancelled { by: CancelledBy::Summarizer, reason: error.to_string() }
-                    }
-                    error => Failure::Summary(error.into()),
-                };
-                return self.fail(session, pending, failure);
-            }
+            Err(error) => match self.fall_back(&pending, error) {
+                Ok(reply) => reply,
+                Err(failure) => return self.fail(session, pending, failure),
+            },
         };
         let judged = match self.next_chunk(&mut pending, &reply) {
             Ok(true) => return Ok(Step::Summarize(pending)),
@@ -217,6 +221,21 @@ impl BaseEngine {
             return self.fail(session, pending, failure);
         }
         self.land(session, pending, sheet)
+    }
+
+    /// The answer of the summariser that needs no model, where the policy wants it when no model answers.
+    fn fall_back(&self, pending: &Pending, error: SummarizerError) -> Result<SummaryReply, Failure> {
+        if matches!(error, SummarizerError::Cancelled) {
+            return Err(Failure::Cancelled { by: CancelledBy::Summarizer, reason: error.to_string() });
+        }
+        match self.policy.fallback {
+            Fallback::None => Err(Failure::Summary(error.into())),
+            Fallback::Extractive => {
+                tracing::warn!(code = error.code(), "no model answered; the summary is written without one");
+                let reply = ExtractiveSummarizer::new().summarize(&pending.request);
+                reply.map_err(|_| Failure::Summary(error.into()))
+            }
+        }
     }
 
     fn check_stable(&self, session: &Session, pending: &Pending) -> Result<(), Failure> {
@@ -301,6 +320,7 @@ impl BaseEngine {
             shadowed_tokens: span.tokens,
             checkpoint_tokens: sheet.tokens,
             checkpoint,
+            masked_secrets: sheet.masked + pending.masked + pending.request.masked.load(Ordering::Relaxed),
             pinned_seq: pending.parts.pin.as_ref().map(|pin| pin.seq),
             injected_seqs: span
                 .seqs

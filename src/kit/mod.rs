@@ -308,7 +308,13 @@ impl Kit {
 
     /// Checks that the kit can work; the first fault is returned.
     pub fn validate(&self) -> Result<(), KitError> {
+        self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Checks that the kit can work and returns every fault.
+    pub fn faults(&self) -> Vec<KitError> {
         let kit = || self.id.clone();
+        let mut faults = Vec::new();
         let fields = [
             ("id", &self.id),
             ("instruction", &self.instruction),
@@ -317,48 +323,40 @@ impl Kit {
             ("frame.tag", &self.frame.tag),
             ("hook_namespace", &self.hook_namespace),
         ];
-        if let Some((field, _)) = fields.into_iter().find(|(_, text)| text.trim().is_empty()) {
-            return Err(KitError::Empty { kit: kit(), field });
-        }
+        let empty = fields.into_iter().filter(|(_, text)| text.trim().is_empty());
+        faults.extend(empty.map(|(field, _)| KitError::Empty { kit: kit(), field }));
         if !self.frame.closing.contains(&format!("</{}>", self.frame.tag)) {
-            return Err(KitError::FrameNotClosed { kit: kit(), tag: self.frame.tag.clone() });
+            faults.push(KitError::FrameNotClosed { kit: kit(), tag: self.frame.tag.clone() });
         }
         for (index, title) in self.sections.iter().enumerate() {
             if title.trim().is_empty() {
-                return Err(KitError::Empty { kit: kit(), field: "sections" });
-            }
-            if self.sections.iter().take(index).any(|earlier| earlier.eq_ignore_ascii_case(title)) {
-                return Err(KitError::DuplicateSection { kit: kit(), title: title.clone() });
+                faults.push(KitError::Empty { kit: kit(), field: "sections" });
+            } else if self.sections.iter().take(index).any(|earlier| earlier.eq_ignore_ascii_case(title)) {
+                faults.push(KitError::DuplicateSection { kit: kit(), title: title.clone() });
             }
         }
         let tags = self.envelope.iter().flat_map(|envelope| {
             let sections = self.sections.iter().filter(|_| envelope.tagged_sections);
             std::iter::once(&envelope.tag).chain(sections)
         });
-        for name in tags.chain([&self.frame.tag]) {
-            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
-                return Err(KitError::NoTagName { kit: kit(), name: name.clone() });
-            }
-        }
+        let is_tag =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        let no_tags = tags.chain([&self.frame.tag]).filter(|name| !is_tag(name));
+        faults.extend(no_tags.map(|name| KitError::NoTagName { kit: kit(), name: name.clone() }));
         if let Some(title) = self.user_messages_section.as_ref().filter(|title| !self.sections.contains(title)) {
-            return Err(KitError::UnknownSection { kit: kit(), title: title.clone() });
+            faults.push(KitError::UnknownSection { kit: kit(), title: title.clone() });
         }
-        if let Some(value) = self.quotes.as_ref().map(|quotes| quotes.most_of_span).filter(|v| !(0.0..=1.0).contains(v))
-        {
-            return Err(KitError::QuoteShare { kit: kit(), value });
-        }
-        if self.is_structured() && self.truncation == Truncation::Sentence {
-            return Err(KitError::Contradiction {
-                kit: kit(),
-                what: "a structured answer cannot be cut at a sentence: that would drop its last sections; refuse it instead",
-            });
-        }
-        if self.is_structured() && self.sections.is_empty() {
-            return Err(KitError::Contradiction {
-                kit: kit(),
-                what: "an envelope without sections holds nothing to check",
-            });
-        }
-        Ok(())
+        let share = self.quotes.as_ref().map(|quotes| quotes.most_of_span).filter(|v| !(0.0..=1.0).contains(v));
+        faults.extend(share.map(|value| KitError::QuoteShare { kit: kit(), value }));
+        let contradictions = [
+            (
+                self.truncation == Truncation::Sentence,
+                "a structured answer cannot be cut at a sentence: that would drop its last sections; refuse it instead",
+            ),
+            (self.sections.is_empty(), "an envelope without sections holds nothing to check"),
+        ];
+        let contradictions = contradictions.into_iter().filter(|(holds, _)| self.is_structured() && *holds);
+        faults.extend(contradictions.map(|(_, what)| KitError::Contradiction { kit: kit(), what }));
+        faults
     }
 }

@@ -350,6 +350,11 @@ impl Meter {
         self.totals.last().copied().unwrap_or(0)
     }
 
+    /// Price of the surface as it was behind an event.
+    pub fn surface_tokens_at(&self, seq: Seq) -> u64 {
+        usize::try_from(seq).ok().and_then(|at| self.totals.get(at)).copied().unwrap_or(0)
+    }
+
     fn fold(&mut self, session: &Session, event: &Event) -> Result<(), MeterError> {
         let seq = event.seq;
         let mut surface = self.surface_tokens();

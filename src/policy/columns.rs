@@ -1,6 +1,6 @@
 //! The knobs of the built-in presets, column by column.
 
-use super::{ClearByClass, ClearOld, Policy, PrunePolicy, TrimPolicy};
+use super::{BreakerPolicy, ClearByClass, ClearOld, Policy, PrunePolicy, TrimPolicy};
 
 impl Policy {
     /// The column `standard`: the default.
@@ -61,5 +61,12 @@ impl Policy {
             prune: PrunePolicy::trimming(trim),
             ..Self::arya_standard()
         }
+    }
+}
+
+impl BreakerPolicy {
+    /// The column `arya-claude`: three failures in a row. The other columns have no breaker, which is the default.
+    pub fn arya_claude() -> Self {
+        Self { auto_compact_failure_limit: 3, ..Self::default() }
     }
 }

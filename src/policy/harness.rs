@@ -280,7 +280,7 @@ fn known_keys(scope: &str, map: &Map<String, Value>, known: &[&str]) -> Result<(
 }
 
 /// A whole number, however it is written: JavaScript does not tell 1 from 1.0.
-fn whole(value: &Value) -> Option<u64> {
+pub(super) fn whole(value: &Value) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     value.as_u64().or_else(|| {
         value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(n)).map(|n| n as u64)

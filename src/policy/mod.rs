@@ -6,8 +6,10 @@
 mod background;
 mod columns;
 mod harness;
+mod knobs;
 mod prune;
 mod rules;
+mod settings;
 mod situation;
 mod tools;
 mod window;
@@ -18,8 +20,10 @@ use crate::session::Route;
 
 pub use background::{BackgroundTable, BackgroundTool, EndingTool};
 pub use harness::HarnessLevels;
+pub use knobs::Knob;
 pub use prune::{ClearByClass, ClearOld, PrunePolicy};
 pub use rules::{CutRule, RuleSet, Rules, Stability};
+pub use settings::{AppliedSettings, Clamp, PolicyService, Settings, SettingsError};
 pub use situation::{Situation, Unsent, Window, WindowOrigin};
 pub use tools::{ToolClass, ToolEntry, ToolTable};
 pub use window::{Due, Level, Levels, Plan};
@@ -115,6 +119,38 @@ pub enum Retain {
     Tokens(u64),
 }
 
+/// What the pre-warm and post-turn levels are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BudgetScope {
+    /// The whole conversation.
+    #[default]
+    Thread,
+    /// What was added since the first step of the current turn. The window's trigger stands beside it.
+    Turn,
+}
+
+/// Who writes a summary when no model answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fallback {
+    /// Nobody: the compaction fails and the conversation stays as it is.
+    #[default]
+    None,
+    /// The summariser that needs no model.
+    Extractive,
+}
+
+/// When a breaker stops the automatic path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct BreakerPolicy {
+    /// Automatic failures in a row that open it; 0 is never.
+    pub auto_compact_failure_limit: u32,
+    /// Milliseconds after which an open breaker lets one attempt through; 0 is never.
+    pub cool_down_ms: u64,
+}
+
 /// Budgets of the trim pruner, in characters (Unicode scalar values).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -193,6 +229,10 @@ pub struct Policy {
     pub post_turn_percent: u8,
     /// Tokens at which compaction is due whatever the window; 0 is off.
     pub absolute_token_limit: u64,
+    /// Bytes of JSON at which compaction is due, over the messages, system prompt and tools of the next request; 0 is off.
+    pub max_request_bytes: u64,
+    /// What the pre-warm and post-turn levels are compared with.
+    pub budget_scope: BudgetScope,
     /// A fold of the pre-warm level that would free fewer tokens than this is not begun.
     pub min_fold_tokens: u64,
     /// How often a summary that cannot be used is asked for again; none for the kit's.
@@ -218,6 +258,8 @@ pub struct Policy {
     pub checkpoint_prompt: String,
     /// Who writes the summary; none for the model of the conversation.
     pub summarizer: Option<Route>,
+    /// Who writes it when no model answers.
+    pub fallback: Fallback,
     /// The most characters that a whole checkpoint may have, frame and pinned request included; none for no limit beside tokens.
     pub max_checkpoint_chars: Option<usize>,
     /// Knobs of single routes.
@@ -243,6 +285,8 @@ impl Default for Policy {
             pre_warm_percent: 0,
             post_turn_percent: 0,
             absolute_token_limit: 0,
+            max_request_bytes: 0,
+            budget_scope: BudgetScope::Thread,
             min_fold_tokens: 0,
             summary_retries: None,
             drop_oldest_retries: 0,
@@ -255,6 +299,7 @@ impl Default for Policy {
             overflow_retries: 1,
             checkpoint_prompt: String::new(),
             summarizer: None,
+            fallback: Fallback::None,
             max_checkpoint_chars: None,
             model_policies: Vec::new(),
             prune: PrunePolicy::default(),
@@ -267,48 +312,53 @@ impl Default for Policy {
 impl Policy {
     /// Checks every knob; the first fault is returned.
     pub fn validate(&self) -> Result<(), PolicyError> {
-        ratio("threshold_ratio", self.threshold_ratio)?;
-        if let Retain::Ratio(value) = self.retain {
-            ratio("retain.ratio", value)?;
-        }
-        check_retain("", self.retain, self.threshold_ratio)?;
-        share("min_gain_ratio", self.min_gain_ratio)?;
-        share("target_gap_ratio", self.target_gap_ratio)?;
-        positive("max_tokens", self.max_tokens)?;
-        for (knob, percent) in
-            [("pre_warm_percent", self.pre_warm_percent), ("post_turn_percent", self.post_turn_percent)]
-        {
-            bound(percent <= 100, knob, &percent, "0 (off) to 100")?;
-        }
+        self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Checks every knob and returns every fault.
+    pub fn faults(&self) -> Vec<PolicyError> {
         let both = self.pre_warm_percent > 0 && self.post_turn_percent > 0;
-        bound(
-            !both || self.pre_warm_percent < self.post_turn_percent,
-            "pre_warm_percent",
-            &self.pre_warm_percent,
-            "below post_turn_percent where both are on",
-        )?;
-        self.prune.validate()?;
-        if let Some(route) = &self.summarizer {
-            check_route("summarizer", route)?;
-        }
+        let mut checks = vec![
+            ratio("threshold_ratio", self.threshold_ratio),
+            check_retain("", self.retain, self.threshold_ratio),
+            share("min_gain_ratio", self.min_gain_ratio),
+            share("target_gap_ratio", self.target_gap_ratio),
+            positive("max_tokens", self.max_tokens),
+            bound(self.pre_warm_percent <= 100, "pre_warm_percent", &self.pre_warm_percent, "0 (off) to 100"),
+            bound(self.post_turn_percent <= 100, "post_turn_percent", &self.post_turn_percent, "0 (off) to 100"),
+            bound(
+                !both || self.pre_warm_percent < self.post_turn_percent,
+                "pre_warm_percent",
+                &self.pre_warm_percent,
+                "below post_turn_percent where both are on",
+            ),
+        ];
+        checks.extend(self.prune.trim.as_ref().map(TrimPolicy::validate));
+        checks.extend(self.prune.clear_by_class.as_ref().map(ClearByClass::validate));
+        checks.extend(self.summarizer.as_ref().map(|route| check_route("summarizer", route)));
         for (index, policy) in self.model_policies.iter().enumerate() {
-            check_route(&format!("model_policies[{index}].route"), &policy.route)?;
+            checks.push(check_route(&format!("model_policies[{index}].route"), &policy.route));
             if self.model_policies.iter().take(index).any(|earlier| earlier.route == policy.route) {
-                return Err(PolicyError::DuplicateRoute { route: policy.route.clone() });
+                // The knobs of a route are looked up in the first of the two.
+                checks.push(Err(PolicyError::DuplicateRoute { route: policy.route.clone() }));
+                continue;
             }
             if let Some(Some(route)) = &policy.summarizer {
-                check_route(&format!("model_policies[{index}].summarizer"), route)?;
+                checks.push(check_route(&format!("model_policies[{index}].summarizer"), route));
             }
             let resolved = self.for_route(&policy.route);
-            let scope = format!("model_policies[{index}]: ");
-            ratio(&format!("model_policies[{index}].threshold_ratio"), resolved.threshold_ratio)?;
-            if let Retain::Ratio(value) = resolved.retain {
-                ratio(&format!("model_policies[{index}].retain.ratio"), value)?;
+            if policy.threshold_ratio.is_some() {
+                checks.push(ratio(&format!("model_policies[{index}].threshold_ratio"), resolved.threshold_ratio));
             }
-            positive(&format!("model_policies[{index}].max_tokens"), resolved.max_tokens)?;
-            check_retain(&scope, resolved.retain, resolved.threshold_ratio)?;
+            if policy.max_tokens.is_some() {
+                checks.push(positive(&format!("model_policies[{index}].max_tokens"), resolved.max_tokens));
+            }
+            if policy.threshold_ratio.is_some() || policy.retain.is_some() {
+                let scope = format!("model_policies[{index}]: ");
+                checks.push(check_retain(&scope, resolved.retain, resolved.threshold_ratio));
+            }
         }
-        Ok(())
+        checks.into_iter().filter_map(Result::err).collect()
     }
 
     /// The knobs as they hold for a route: those of its model policy laid over the others.
@@ -363,6 +413,14 @@ fn positive(knob: &str, value: u64) -> Result<(), PolicyError> {
 
 fn check_retain(scope: &str, retain: Retain, threshold: f64) -> Result<(), PolicyError> {
     match retain {
+        Retain::Ratio(value) if !(value > 0.0 && value <= 1.0) => {
+            let knob = if scope.is_empty() {
+                "retain.ratio".into()
+            } else {
+                format!("{}.retain.ratio", scope.trim_end_matches(": "))
+            };
+            ratio(&knob, value)
+        }
         Retain::Ratio(value) if value >= threshold => Err(PolicyError::RetainNotBelowThreshold {
             scope: scope.into(),
             retain: value.to_string(),

@@ -44,6 +44,13 @@ impl Default for ClearByClass {
     }
 }
 
+impl ClearByClass {
+    /// Checks that there is a size at which clearing begins.
+    pub fn validate(&self) -> Result<(), PolicyError> {
+        bound(self.trigger_chars > 0, "prune.clear_by_class.trigger_chars", &self.trigger_chars, "at least 1")
+    }
+}
+
 /// Everything that the pruner may do. The default trims and clears nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -89,9 +96,6 @@ impl PrunePolicy {
         if let Some(trim) = &self.trim {
             trim.validate()?;
         }
-        if let Some(clear) = &self.clear_by_class {
-            bound(clear.trigger_chars > 0, "prune.clear_by_class.trigger_chars", &clear.trigger_chars, "at least 1")?;
-        }
-        Ok(())
+        self.clear_by_class.as_ref().map_or(Ok(()), ClearByClass::validate)
     }
 }

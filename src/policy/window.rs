@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::harness::share_of;
-use super::{Policy, PolicyError, Retain, Window};
+use super::{BudgetScope, Policy, PolicyError, Retain, Window};
 
 /// The smallest window that the arithmetic fits: below it, tail, target and trigger cannot be told apart.
 const LEAST_WINDOW: u64 = 16;
@@ -24,6 +24,8 @@ pub enum Level {
     PostTurn,
     /// The absolute limit.
     AbsoluteLimit,
+    /// The limit on the bytes of a request.
+    RequestBytes,
     /// No level: a person or the provider asked.
     Asked,
 }
@@ -36,6 +38,7 @@ impl Level {
             Self::PreWarm => "pre-warm",
             Self::PostTurn => "post-turn",
             Self::AbsoluteLimit => "absolute-limit",
+            Self::RequestBytes => "request-bytes",
             Self::Asked => "asked",
         }
     }
@@ -121,10 +124,24 @@ impl Levels {
 
     /// The lowest level that a total has reached in the idle check after a turn.
     pub fn due_after_turn(&self, total: u64) -> Option<Due> {
-        let trigger = self.trigger.map(|tokens| Due { level: Level::Trigger, tokens });
+        self.due_after_growth(total, total)
+    }
+
+    /// As [`due_after_turn`](Self::due_after_turn), but the pre-warm and post-turn levels are compared with what the turn added.
+    pub fn due_after_growth(&self, total: u64, growth: u64) -> Option<Due> {
         let pre_warm = self.percent(Level::PreWarm, self.policy.pre_warm_percent);
         let post_turn = self.percent(Level::PostTurn, self.policy.post_turn_percent);
-        reached(total, [self.absolute_limit(), post_turn, pre_warm, trigger])
+        let lowest = [reached(growth, [post_turn, pre_warm]), self.due_under_pressure(total)];
+        lowest.into_iter().flatten().min_by_key(|due| due.tokens)
+    }
+
+    /// The limit on the bytes of a request, in tokens of this conversation: the share of `total` that the limit is of `bytes`. None
+    /// where the limit is off or not exceeded.
+    pub fn due_by_bytes(&self, total: u64, bytes: u64) -> Option<Due> {
+        let limit = self.policy.max_request_bytes;
+        let share = u128::from(total) * u128::from(limit) / u128::from(bytes.max(1));
+        let tokens = u64::try_from(share).unwrap_or(u64::MAX);
+        (limit > 0 && bytes > limit).then(|| self.capped(Level::RequestBytes, tokens))
     }
 
     /// What work that a person or a provider asked for counts as due: the lowest level where the total has reached one, else the
@@ -162,6 +179,13 @@ impl Levels {
         Due { level, tokens: tokens.min(self.trigger.unwrap_or(u64::MAX)).max(LEAST_TRIGGER) }
     }
 
+    fn explain_bytes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.policy.max_request_bytes {
+            0 => Ok(()),
+            bytes => write!(f, "\nrequest limit: {bytes} bytes"),
+        }
+    }
+
     /// The trigger with every figure behind it, one clause a line.
     pub fn explain(&self) -> String {
         self.to_string()
@@ -177,10 +201,11 @@ impl fmt::Display for Levels {
         let policy = &self.policy;
         let Some((window, trigger)) = self.window.as_ref().zip(self.trigger) else {
             writeln!(f, "window: unknown, so pressure is off; manual work, overflow and the absolute limit remain")?;
-            return match self.absolute_limit() {
-                Some(due) => write!(f, "absolute limit: {} tokens", due.tokens),
-                None => write!(f, "absolute limit: off"),
-            };
+            match self.absolute_limit() {
+                Some(due) => write!(f, "absolute limit: {} tokens", due.tokens)?,
+                None => write!(f, "absolute limit: off")?,
+            }
+            return self.explain_bytes(f);
         };
         writeln!(f, "window: {} tokens, {}", window.tokens, window.origin)?;
         writeln!(f, "share: {} of the window is {} tokens", policy.threshold_ratio, self.share)?;
@@ -212,10 +237,14 @@ impl fmt::Display for Levels {
         if let Some(due) = self.absolute_limit() {
             write!(f, "\nabsolute limit: {} tokens", due.tokens)?;
         }
+        self.explain_bytes(f)?;
         for (level, percent) in [(Level::PreWarm, policy.pre_warm_percent), (Level::PostTurn, policy.post_turn_percent)]
         {
             if let Some(due) = self.percent(level, percent) {
                 write!(f, "\n{}: {percent} % of the window, {} tokens", level.as_str(), due.tokens)?;
+                if policy.budget_scope == BudgetScope::Turn {
+                    write!(f, ", of the turn alone")?;
+                }
             }
         }
         Ok(())

@@ -2,13 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
+use super::WriteOptions;
 use super::assembly::{Assembly, Item, opaque, opaque_item, result_message};
 use super::outline::{
-    Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
+    CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours, usable_name,
 };
 use super::parts::{
-    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, read_tools,
+    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
     reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
@@ -142,7 +143,13 @@ fn read_block(value: Value) -> Block {
         }
         "tool_result" => {
             let id = take_text(&mut map, "tool_use_id").unwrap_or_default();
-            let content = read_blocks(map.shift_remove("content"));
+            let mut content = read_blocks(map.shift_remove("content"));
+            if let [Block::Text(text)] = content.as_slice()
+                && text.text == NO_CONTENT
+            {
+                // The mark that stands where nothing does.
+                content.clear();
+            }
             let is_error = map.get("is_error").and_then(Value::as_bool);
             map.shift_remove("is_error");
             map.shift_remove("type");
@@ -168,12 +175,12 @@ fn read_media(kind: &str, source: &mut Map<String, Value>, map: &mut Map<String,
             let media_type = take_text(source, "media_type")?;
             let data = take_text(source, "data")?;
             map.shift_remove("type");
-            Some(media_of_data(Some(media_type), data, extra_of(API, std::mem::take(map))))
+            Some(media_of_data(Some(media_type), data, &extra_of(API, std::mem::take(map))))
         }
         "url" => {
             let url = take_text(source, "url")?;
             map.shift_remove("type");
-            Some(media_of_url(url, None, fallback, extra_of(API, std::mem::take(map))))
+            Some(media_of_url(url, None, fallback, &extra_of(API, std::mem::take(map))))
         }
         _ => None,
     }
@@ -209,11 +216,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
     }
 }
 
-const IDS: IdRules = IdRules { longest: 128, plain: true, unique: true };
+const CALLS: CallRules = CallRules { longest: 128, plain: true, unique: true, answer_all: true };
 
 /// Writes the conversation as `{"system", "messages": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
         value.insert("system".into(), system.into());
@@ -231,7 +238,7 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
     let mut messages: Vec<(Seq, &'static str, Vec<Value>)> = Vec::new();
     let mut follows_results = false;
     for (part, keeps_thinking) in outline.parts.iter().zip(thinking) {
-        let content = write_content(part, keeps_thinking, &mut exporter.report);
+        let content = write_content(part, keeps_thinking, exporter.options, &mut exporter.report);
         if !part.is_answer {
             match messages.last_mut() {
                 // What is said beside results stands in their message, and reads as a message of its own again.
@@ -265,7 +272,7 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
     messages
         .into_iter()
         .filter(|(_, _, content)| !content.is_empty())
-        .map(|(_, role, content)| json!({ "role": role, "content": as_content(content) }))
+        .map(|(_, role, content)| Value::Object(object([("role", role.into()), ("content", as_content(content))])))
         .collect()
 }
 
@@ -279,7 +286,7 @@ pub(super) fn as_content(content: Vec<Value>) -> Value {
     }
 }
 
-fn cut_blank_end(content: &mut Vec<Value>, seq: Seq, report: &mut ExportReport) {
+fn cut_blank_end(content: &mut [Value], seq: Seq, report: &mut ExportReport) {
     if let Some(Value::Object(block)) = content.last_mut()
         && let Some(Value::String(text)) = block.get_mut("text")
         && text.ends_with(char::is_whitespace)
@@ -309,12 +316,12 @@ fn thinking_that_holds(parts: &[Part<'_>]) -> Vec<bool> {
         }
         // What stands beside results does not end the turn.
         if !brings_results && turn.has_messages {
-            let whole = std::mem::take(&mut turn).is_whole();
+            let whole = std::mem::take(&mut turn).end();
             keeps.iter_mut().take(at).skip(start).for_each(|slot| *slot = whole);
             start = at;
         }
     }
-    let whole = turn.is_whole();
+    let whole = turn.end();
     keeps.iter_mut().skip(start).for_each(|slot| *slot = whole);
     keeps
 }
@@ -389,7 +396,8 @@ impl Turn {
         }
     }
 
-    fn is_whole(mut self) -> bool {
+    /// Ends the turn; whether its thinking can be sent.
+    fn end(mut self) -> bool {
         self.end_message();
         let starts_with_it = self.first_starts_with_thinking || !self.uses_tools || !self.thinks;
         !self.unsigned && !self.thinks_late && starts_with_it
@@ -409,7 +417,12 @@ fn is_thinking(block: &Block) -> bool {
     matches!(block, Block::Reasoning(_)) || is_redacted(block)
 }
 
-pub(super) fn write_content(part: &Part<'_>, keeps_thinking: bool, report: &mut ExportReport) -> Vec<Value> {
+pub(super) fn write_content(
+    part: &Part<'_>,
+    keeps_thinking: bool,
+    options: &WriteOptions,
+    report: &mut ExportReport,
+) -> Vec<Value> {
     let seq = part.seq;
     let mut written: Vec<Value> = Vec::new();
     let mut calls = part.calls.iter();
@@ -420,7 +433,7 @@ pub(super) fn write_content(part: &Part<'_>, keeps_thinking: bool, report: &mut 
                 ("type".to_owned(), "tool_use".into()),
                 ("id".to_owned(), answered.id.as_str().into()),
                 ("name".to_owned(), usable_name(&call.name, 128, seq, report).into()),
-                ("input".to_owned(), Value::Object(arguments_object(call, seq, report))),
+                ("input".to_owned(), Value::Object(arguments_object(call, options, seq, report))),
             ]);
             restore_fields(&mut map, &call.extra, API);
             written.push(Value::Object(map));
@@ -511,14 +524,12 @@ pub(super) fn write_result(id: &str, result: Option<&ToolResult>, seq: Seq, repo
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, seq),
         }
     }
-    // A result may be empty, but one whose content was left out says so.
-    match (content.is_empty(), result.content.is_empty()) {
-        (true, true) => {}
-        (true, false) => {
-            report.note(Change::EmptyContentMarked, seq);
-            map.insert("content".into(), NO_CONTENT.into());
-        }
-        (false, _) => _ = map.insert("content".into(), as_content(content)),
+    if content.is_empty() {
+        // The API takes a result without content; servers that speak its language have refused it.
+        report.note(Change::EmptyContentMarked, seq);
+        map.insert("content".into(), NO_CONTENT.into());
+    } else {
+        map.insert("content".into(), as_content(content));
     }
     if let Some(is_error) = result.is_error {
         map.insert("is_error".into(), is_error.into());

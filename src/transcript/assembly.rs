@@ -201,13 +201,39 @@ impl Assembly {
         }
     }
 
-    /// Drops everything behind the message made from a record; how many messages that were, or none where the record is not in the
-    /// live part.
-    pub(super) fn rewind_to(&mut self, key: &str) -> Option<usize> {
+    /// Drops everything behind the message made from a record, and the newest fold with it where the record lies before that; how many
+    /// messages that were, or none where the record is not known.
+    pub(super) fn rewind_to(&mut self, key: &str, place: u64) -> Option<usize> {
+        if self.lies_before_fold(key) && self.unfold() {
+            self.report.repair(Repair::FoldTakenBack, place);
+        }
         let at = self.live.iter().rposition(|item| item.has_key(key))?;
         let dropped = self.live.len() - at - 1;
         self.live.truncate(at + 1);
         Some(dropped)
+    }
+
+    /// A prompt of the person that goes on from before an earlier prompt leaves that one's branch. `parent` is the record that it
+    /// goes on from.
+    pub(super) fn leave_branch(&mut self, parent: &str, place: u64) {
+        if self.lies_before_fold(parent) && self.unfold() {
+            self.report.repair(Repair::FoldTakenBack, place);
+        }
+        let Some(at) = self.live.iter().rposition(|item| item.has_key(parent)) else { return };
+        if !self.live.iter().skip(at + 1).any(Item::is_user) {
+            return;
+        }
+        // Results of the parent's own step stand behind it; they belong to it.
+        let is_result = |item: &Item| matches!(item.message.source, Source::Tool { .. });
+        let results = self.live.iter().skip(at + 1).take_while(|item| is_result(item)).count();
+        self.live.truncate(at + 1 + results);
+        self.report.repair(Repair::BranchLeft, place);
+    }
+
+    /// Whether a record made a message that the newest fold hid, and none that is live.
+    fn lies_before_fold(&self, key: &str) -> bool {
+        let holds = |items: &[Item]| items.iter().any(|item| item.has_key(key));
+        !holds(&self.live) && self.previous.as_deref().is_some_and(holds)
     }
 
     /// The session, with turns, steps and every result behind its call.
@@ -277,7 +303,8 @@ impl SessionWriter {
         };
         let known = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
         let (provider, model) = (known(&assembly.provider), known(&assembly.model));
-        if provider.is_some() || model.is_some() || assembly.system.is_some() || !assembly.tools.is_empty() {
+        let says_more = assembly.system.is_some() || !assembly.tools.is_empty() || assembly.window.is_some();
+        if provider.is_some() || model.is_some() || says_more {
             let (provider, model) =
                 (provider.unwrap_or_else(|| UNKNOWN.into()), model.unwrap_or_else(|| UNKNOWN.into()));
             let mut header = RequestHeader::new(&provider, &model);

@@ -2,16 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Rule;
 use super::assembly::{Assembly, Item, opaque, result_message};
-use super::outline::{Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, contents, usable_name};
+use super::outline::{
+    CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, arguments_object, contents, usable_name,
+};
 use super::parts::{
-    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url,
+    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
     reasoning_block, restore_but, restore_fields, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
 use super::validate::chat::takes_part;
+use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaKind, Message, Role, Source, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
@@ -153,6 +155,7 @@ fn read_call(value: Value) -> Option<Block> {
     let id = take_text(&mut map, "id").unwrap_or_default();
     let kind = take_text(&mut map, "type").unwrap_or_else(|| "function".into());
     map.shift_remove("index");
+    map.shift_remove("type");
     // Some writers keep name and arguments beside the id.
     let inner = take_map(&mut map, if kind == "custom" { "custom" } else { "function" });
     let mut inner = inner.or_else(|| map.contains_key("name").then(|| std::mem::take(&mut map)))?;
@@ -192,25 +195,25 @@ fn read_part(value: Value) -> Block {
         Some("image_url") => {
             if let Some(mut image) = take_map(&mut map, "image_url") {
                 if let Some(url) = take_text(&mut image, "url") {
-                    return media_of_url(url, None, MediaKind::Image, extra_of(API, image));
+                    return media_of_url(url, None, MediaKind::Image, &extra_of(API, image));
                 }
                 map.insert("image_url".into(), Value::Object(image));
             } else if let Some(url) = take_text(&mut map, "image_url") {
-                return media_of_url(url, None, MediaKind::Image, Extra::default());
+                return media_of_url(url, None, MediaKind::Image, &Extra::default());
             }
         }
         Some("input_audio") => {
             if let Some(mut audio) = take_map(&mut map, "input_audio") {
                 let format = take_text(&mut audio, "format");
                 if let (Some(data), Some(format)) = (take_text(&mut audio, "data"), format) {
-                    return media_of_data(Some(format!("audio/{format}")), data, Extra::default());
+                    return media_of_data(Some(format!("audio/{format}")), data, &Extra::default());
                 }
             }
         }
         Some("file") => {
             if let Some(mut file) = take_map(&mut map, "file") {
                 if let Some(data) = take_text(&mut file, "file_data") {
-                    return media_of_url(data, None, MediaKind::Document, extra_of(API, file));
+                    return media_of_url(data, None, MediaKind::Document, &extra_of(API, file));
                 }
                 map.insert("file".into(), Value::Object(file));
             }
@@ -220,11 +223,11 @@ fn read_part(value: Value) -> Block {
     opaque(API, Value::Object(map))
 }
 
-const IDS: IdRules = IdRules { longest: 256, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: 256, plain: false, unique: false, answer_all: true };
 
 /// Writes the conversation as `{"messages": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let strict = exporter.options.profile.holds(Rule::ChatLateSystem);
     let mut messages: Vec<(Seq, Map<String, Value>)> = Vec::new();
     if let Some(system) = outline.system {
@@ -274,10 +277,6 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
         value.insert("tools".into(), tools);
     }
     Value::Object(value)
-}
-
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
-    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// Adds what stood beside the content of a message.
@@ -398,7 +397,7 @@ fn media_part(media: &crate::message::MediaBlock) -> Option<Value> {
         MediaKind::Image => {
             let mut image = object([("url", url.into())]);
             image.extend(media_fields(media, API).cloned().unwrap_or_default());
-            json!({ "type": "image_url", "image_url": image })
+            Value::Object(object([("type", "image_url".into()), ("image_url", Value::Object(image))]))
         }
         MediaKind::Audio => {
             let data = media.fields.get("data").and_then(Value::as_str)?;
@@ -410,7 +409,7 @@ fn media_part(media: &crate::message::MediaBlock) -> Option<Value> {
             let mut file = media_fields(media, API).cloned().unwrap_or_default();
             file.entry("filename").or_insert_with(|| "document".into());
             file.insert("file_data".into(), url.into());
-            json!({ "type": "file", "file": file })
+            Value::Object(object([("type", "file".into()), ("file", Value::Object(file))]))
         }
     })
 }
@@ -420,6 +419,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
     let refused = holds(Rule::ChatReasoningRefused);
     let required = holds(Rule::ChatReasoningRequired) || holds(Rule::ChatReasoningRequiredEverywhere);
     let must_exist = if part.calls.is_empty() { holds(Rule::ChatReasoningRequiredEverywhere) } else { required };
+    let options = exporter.options;
     let report = &mut exporter.report;
     let mut reasoning: Vec<(&str, &str)> = Vec::new();
     let mut parts = Vec::new();
@@ -455,7 +455,7 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
                 map.insert("type".into(), "custom".into());
                 map.insert("custom".into(), json!({ "name": name, "input": call.call.arguments }));
             } else {
-                let arguments = arguments_of(call.call, part.seq, report);
+                let arguments = arguments_of(call.call, options, part.seq, report);
                 map.insert("type".into(), "function".into());
                 map.insert("function".into(), json!({ "name": name, "arguments": arguments }));
             }
@@ -491,11 +491,11 @@ fn answer(exporter: &mut Exporter<'_>, part: &super::outline::Part<'_>) -> Optio
 }
 
 /// Arguments as they came where they are the JSON of an object, else wrapped in one.
-pub(super) fn arguments_of(call: &ToolCall, seq: Seq, report: &mut ExportReport) -> String {
-    if serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok() {
+fn arguments_of(call: &ToolCall, options: &WriteOptions, seq: Seq, report: &mut ExportReport) -> String {
+    if options.longest_argument_chars.is_none() && serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok() {
         return call.arguments.clone();
     }
-    Value::Object(super::outline::arguments_object(call, seq, report)).to_string()
+    Value::Object(arguments_object(call, options, seq, report)).to_string()
 }
 
 fn result_content(exporter: &mut Exporter<'_>, result: Option<&ToolResult>, seq: Seq) -> Value {

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use super::WriteOptions;
 use super::assembly::{Assembly, Item, MADE_ID, opaque, result_message};
 use super::outline::{
-    Content, Exporter, IdRules, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents, media_or_marker,
+    CallRules, Content, Exporter, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents, media_or_marker,
     merge_neighbours,
 };
 use super::parts::{
-    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, read_tools,
+    MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
     reasoning_block, restore_but, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
@@ -140,14 +141,14 @@ fn read_part(mut map: Map<String, Value>) -> Block {
     if let Some(mut inline) = take_map(&mut map, "inlineData") {
         let media_type = take_text(&mut inline, "mimeType");
         if let Some(data) = take_text(&mut inline, "data") {
-            return media_of_data(media_type, data, extra_of(API, inline));
+            return media_of_data(media_type, data, &extra_of(API, inline));
         }
         map.insert("inlineData".into(), Value::Object(inline));
     }
     if let Some(mut file) = take_map(&mut map, "fileData") {
         let media_type = take_text(&mut file, "mimeType");
         if let Some(url) = take_text(&mut file, "fileUri") {
-            return media_of_url(url, media_type, MediaKind::Document, extra_of(API, file));
+            return media_of_url(url, media_type, MediaKind::Document, &extra_of(API, file));
         }
         map.insert("fileData".into(), Value::Object(file));
     }
@@ -284,11 +285,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
     }
 }
 
-pub(super) const IDS: IdRules = IdRules { longest: 256, plain: false, unique: false };
+pub(super) const CALLS: CallRules = CallRules { longest: 256, plain: false, unique: false, answer_all: true };
 
 /// Writes the conversation as `{"systemInstruction", "contents": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
         value.insert("systemInstruction".into(), json!({ "parts": [{ "text": system }] }));
@@ -304,7 +305,7 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
     let report = &mut exporter.report;
     let mut contents: Vec<(Seq, &'static str, Vec<Value>)> = Vec::new();
     for part in parts {
-        let written = write_parts(part, report);
+        let written = write_parts(part, exporter.options, report);
         if written.is_empty() {
             continue;
         }
@@ -317,21 +318,29 @@ pub(super) fn write_contents(parts: &[Part<'_>], exporter: &mut Exporter<'_>) ->
                 let name = function_name(&call.call.name, part.seq, &mut ExportReport::new(report.target));
                 responses.push(write_response(&name, own_id.then_some(&*call.id), call.result, call.seq, report));
             }
-            contents.push((part.seq, "user", responses));
+            if !responses.is_empty() {
+                contents.push((part.seq, RESPONSES, responses));
+            }
         }
     }
     if contents.first().is_none_or(|(_, role, _)| *role != "user") {
         report.note(Change::UserTurnAdded, 0);
         contents.insert(0, (0, "user", vec![json!({ "text": USER_TURN })]));
     }
-    // Responses stand in a turn of their own, so only the model's turns are merged.
-    merge_neighbours(contents, |role| role == "model", report)
+    // Responses stand in a turn of their own, right behind the calls.
+    merge_neighbours(contents, |role| role != RESPONSES, report)
         .into_iter()
-        .map(|(_, role, parts)| json!({ "role": role, "parts": parts }))
+        .map(|(_, role, parts)| {
+            let role = if role == RESPONSES { "user" } else { role };
+            Value::Object(object([("role", role.into()), ("parts", Value::Array(parts))]))
+        })
         .collect()
 }
 
-fn write_parts(part: &Part<'_>, report: &mut ExportReport) -> Vec<Value> {
+/// Marks a turn of the user's role that holds responses of functions alone.
+const RESPONSES: &str = "function responses";
+
+fn write_parts(part: &Part<'_>, options: &WriteOptions, report: &mut ExportReport) -> Vec<Value> {
     let seq = part.seq;
     let mut written = Vec::new();
     let mut calls = part.calls.iter();
@@ -343,7 +352,7 @@ fn write_parts(part: &Part<'_>, report: &mut ExportReport) -> Vec<Value> {
                 inner.insert("id".into(), answered.id.as_str().into());
             }
             inner.insert("name".into(), function_name(&call.name, seq, report).into());
-            inner.insert("args".into(), Value::Object(arguments_object(call, seq, report)));
+            inner.insert("args".into(), Value::Object(arguments_object(call, options, seq, report)));
             restore_inner(&mut inner, &call.extra, "functionCall");
             let mut map = Map::from_iter([("functionCall".to_owned(), Value::Object(inner))]);
             restore_fields(&mut map, &call.extra, seq, report);
@@ -446,7 +455,7 @@ fn write_media(media: &MediaBlock, seq: Seq, report: &mut ExportReport) -> Resul
             let mut inline =
                 Map::from_iter([("mimeType".to_owned(), media_type.into()), ("data".to_owned(), data.into())]);
             restore_media(&mut inline, media);
-            json!({ "inlineData": inline })
+            Value::Object(object([("inlineData", Value::Object(inline))]))
         }
         MediaRef::Url { url, media_type } => {
             let mut file = Map::from_iter([

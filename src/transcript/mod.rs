@@ -34,7 +34,7 @@ mod target;
 mod validate;
 mod write;
 
-use crate::session::Session;
+use crate::session::{Seq, Session};
 
 pub use error::TranscriptError;
 pub use format::Format;
@@ -69,4 +69,6 @@ pub struct Resume {
     pub version: Option<String>,
     /// Branch of the repository that the tool ran in.
     pub git_branch: Option<String>,
+    /// Events that a sound session file of the harness holds: what comes behind them is to be appended.
+    pub events: Option<Seq>,
 }

@@ -70,15 +70,17 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Which call ids a target takes.
+/// Which calls a target takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct IdRules {
+pub(super) struct CallRules {
     /// Longest id, in characters.
     pub(super) longest: usize,
     /// Whether only letters, digits, `_` and `-` may stand in it.
     pub(super) plain: bool,
     /// Whether it must be unique in the conversation, or in its message only.
     pub(super) unique: bool,
+    /// Whether a call without a result gets one: an API refuses it, a tool's file may hold it.
+    pub(super) answer_all: bool,
 }
 
 /// The conversation on a session's surface.
@@ -90,7 +92,7 @@ pub(super) struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    pub(super) fn new(session: &'a Session, ids: IdRules, report: &mut ExportReport) -> Self {
+    pub(super) fn new(session: &'a Session, rules: CallRules, report: &mut ExportReport) -> Self {
         let entries: Vec<Entry<'a>> = session
             .nodes()
             .iter()
@@ -108,16 +110,16 @@ impl<'a> Outline<'a> {
         let mut parts = Vec::with_capacity(arranged.pieces.len());
         for piece in arranged.pieces {
             let Some(entry) = entries.get(piece.message) else { continue };
-            if !ids.unique {
+            if !rules.unique {
                 used = UsedIds::default();
             }
             let mut calls = Vec::with_capacity(piece.results.len());
             for (call, result) in entry.message.tool_calls().zip(&piece.results) {
                 let result = result.and_then(|at| entries.get(at));
-                if result.is_none() {
+                if result.is_none() && rules.answer_all {
                     report.note(Change::CallAnswered, entry.seq);
                 }
-                let id = usable_id(&call.id, ids, &mut used);
+                let id = usable_id(&call.id, rules, &mut used);
                 if id != call.id {
                     report.note(Change::NameChanged, entry.seq);
                 }
@@ -128,7 +130,8 @@ impl<'a> Outline<'a> {
             if entry.message.content.iter().any(|block| is_misplaced(block, is_answer)) {
                 report.note(Change::CallDropped, entry.seq);
             }
-            let order = piece.order;
+            let mut order = piece.order;
+            order.retain(|slot| rules.answer_all || piece.results.get(*slot).copied().flatten().is_some());
             parts.push(Part { seq: entry.seq, message: entry.message, is_answer, calls, order });
         }
         let header = session.request_header();
@@ -157,7 +160,7 @@ struct UsedIds {
     next: HashMap<String, u64>,
 }
 
-fn usable_id(id: &str, rules: IdRules, used: &mut UsedIds) -> String {
+fn usable_id(id: &str, rules: CallRules, used: &mut UsedIds) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let mut base: String =
         id.chars().map(|c| if rules.plain && !plain(c) { '_' } else { c }).take(rules.longest).collect();
@@ -192,17 +195,82 @@ pub(super) fn usable_name<'n>(name: &'n str, longest: usize, seq: Seq, report: &
 }
 
 /// Arguments as the object that most targets want. Text that is no JSON object is wrapped in one.
-pub(super) fn arguments_object(call: &ToolCall, seq: Seq, report: &mut ExportReport) -> Map<String, Value> {
-    if call.arguments.trim().is_empty() {
+pub(super) fn arguments_object(
+    call: &ToolCall,
+    options: &WriteOptions,
+    seq: Seq,
+    report: &mut ExportReport,
+) -> Map<String, Value> {
+    let arguments = arguments_text(call, options, seq, report);
+    if arguments.trim().is_empty() {
         report.note(Change::ArgumentsWrapped, seq);
         return Map::new();
     }
-    if let Ok(Value::Object(map)) = serde_json::from_str(&call.arguments) {
+    if let Ok(Value::Object(map)) = serde_json::from_str(&arguments) {
         return map;
     }
     report.note(Change::ArgumentsWrapped, seq);
-    let input = serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()));
+    let input = serde_json::from_str(&arguments).unwrap_or_else(|_| Value::String(arguments.into_owned()));
     Map::from_iter([("input".to_owned(), input)])
+}
+
+/// Arguments with their long texts shortened, where the options say so: their beginning and end around a mark, so that the JSON stays
+/// whole and the end of a command is there. What is no JSON is left alone.
+pub(super) fn arguments_text<'a>(
+    call: &'a ToolCall,
+    options: &WriteOptions,
+    seq: Seq,
+    report: &mut ExportReport,
+) -> Cow<'a, str> {
+    let Some(longest) = options.longest_argument_chars else { return Cow::Borrowed(&call.arguments) };
+    if call.arguments.len() <= longest {
+        return Cow::Borrowed(&call.arguments);
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(&call.arguments) else { return Cow::Borrowed(&call.arguments) };
+    if !shorten_texts(&mut value, longest) {
+        return Cow::Borrowed(&call.arguments);
+    }
+    report.note(Change::ArgumentsShortened, seq);
+    Cow::Owned(value.to_string())
+}
+
+/// Shortens every text within a value that is longer than a number of characters; whether there was one.
+fn shorten_texts(value: &mut Value, longest: usize) -> bool {
+    match value {
+        Value::String(text) => match shortened(text, longest) {
+            Some(short) => {
+                *text = short;
+                true
+            }
+            None => false,
+        },
+        Value::Array(items) => shorten_all(items.iter_mut(), longest),
+        Value::Object(map) => shorten_all(map.values_mut(), longest),
+        _ => false,
+    }
+}
+
+fn shorten_all<'v>(values: impl Iterator<Item = &'v mut Value>, longest: usize) -> bool {
+    // Every value is looked at, not only those up to the first that was too long.
+    values.map(|value| shorten_texts(value, longest)).filter(|was_long| *was_long).count() > 0
+}
+
+/// Beginning and end of a text around a mark that says how much is left out; none where that would not be shorter.
+fn shortened(text: &str, longest: usize) -> Option<String> {
+    if text.len() <= longest {
+        return None;
+    }
+    let chars = text.chars().count();
+    let mark = |left_out: usize| format!("[… {left_out} characters left out …]");
+    let room = longest.saturating_sub(mark(chars).chars().count());
+    if chars <= longest {
+        return None;
+    }
+    let (head, tail) = (room - room / 3, room / 3);
+    let beginning: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(chars - tail).collect();
+    let short = format!("{beginning}{}{end}", mark(chars - head - tail));
+    (short.len() < text.len()).then_some(short)
 }
 
 /// A block as far as every target knows it; what a target does not take is left out and reported here.
@@ -281,7 +349,7 @@ pub(super) fn merge_neighbours(
     merged
 }
 
-/// Names the options that every exporter takes.
+/// What an exporter is given, and what it says of its work.
 pub(super) struct Exporter<'a> {
     pub(super) options: &'a WriteOptions,
     pub(super) report: ExportReport,

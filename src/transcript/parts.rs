@@ -4,6 +4,11 @@ use serde_json::{Map, Value, json};
 
 use crate::message::{Block, Extra, MediaBlock, MediaKind, TextBlock};
 
+/// An object of the given fields. Unlike `json!` it takes what it is given and copies nothing.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
 /// Takes a string out of an object.
 pub(super) fn take_text(map: &mut Map<String, Value>, key: &str) -> Option<String> {
     match map.get_mut(key) {
@@ -98,7 +103,7 @@ fn kind_of_media_type(media_type: Option<&str>) -> MediaKind {
 }
 
 /// Media of which a format says the data.
-pub(super) fn media_of_data(media_type: Option<String>, data: String, rest: Extra) -> Block {
+pub(super) fn media_of_data(media_type: Option<String>, data: String, rest: &Extra) -> Block {
     let kind = kind_of_media_type(media_type.as_deref());
     let mut fields = Map::new();
     if let Some(media_type) = media_type {
@@ -110,7 +115,7 @@ pub(super) fn media_of_data(media_type: Option<String>, data: String, rest: Extr
 }
 
 /// Media of which a format says the address, which may hold the data itself. `kind` stands where the address tells no type.
-pub(super) fn media_of_url(mut url: String, media_type: Option<String>, kind: MediaKind, rest: Extra) -> Block {
+pub(super) fn media_of_url(mut url: String, media_type: Option<String>, kind: MediaKind, rest: &Extra) -> Block {
     let inline = url
         .strip_prefix("data:")
         .and_then(|rest| rest.split_once(";base64,"))
@@ -374,7 +379,7 @@ mod tests {
             (ToolSpelling::Gemini, json!([{ "functionDeclarations": [neutral] }])),
         ] {
             let read = read_tools(tools.as_array().unwrap().clone());
-            assert_eq!(read, [neutral.clone()], "{spelling:?}");
+            assert_eq!(read, std::slice::from_ref(&neutral), "{spelling:?}");
             assert_eq!(write_tools(&read, spelling), Some(tools));
         }
     }

@@ -168,7 +168,8 @@ fn decide(value: &Value, known: Option<Format>, is_first: bool) -> Option<Shape>
         (Some(format), None, _) if value.is_array() => Some(Shape::Document(format)),
         (Some(format), None, _) => Some(Shape::Lines(format)),
         (None, Some(format), None) => Some(Shape::Document(format)),
-        (None, Some(Format::GeminiCli), Some(_)) => Some(Shape::Document(Format::GeminiCli)),
+        // A header line of a file has no list of messages; a document on one line does.
+        (None, Some(format), _) if value.get("messages").is_some() => Some(Shape::Document(format)),
         (None, _, Some(format)) => Some(Shape::Lines(format)),
         (None, None, None) => None,
     }
@@ -340,7 +341,8 @@ fn read_harness(buffered: Vec<RawLine>, lines: &mut LineReader<'_>) -> Result<Im
             return Err(TranscriptError::NoConversation { format: Format::Harness, records: report.records });
         }
         let session = loaded.session;
-        return Ok(Import { session, format: Format::Harness, report, resume: Resume::default() });
+        let resume = Resume { events: Some(session.revision()), ..Resume::default() };
+        return Ok(Import { session, format: Format::Harness, report, resume });
     }
     let mut assembly = Assembly::new(Format::Harness);
     let mut reader = harness::Log::default();

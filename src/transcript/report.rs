@@ -184,6 +184,8 @@ pub enum Change {
     EmptyContentMarked,
     /// Arguments that are no JSON object were wrapped in one, or became one where they were empty.
     ArgumentsWrapped,
+    /// Long texts within arguments were shortened, as the options say.
+    ArgumentsShortened,
     /// An id or a name was changed to one that the target takes.
     NameChanged,
     /// White space at an end was cut, because the target refuses it.

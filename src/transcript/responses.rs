@@ -4,19 +4,19 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::Rule;
 use super::assembly::{Assembly, Item, foreign_checkpoint, opaque, opaque_item, result_message};
 use super::outline::{
-    Answered, Content, Exporter, IdRules, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
-    usable_name,
+    Answered, CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object,
+    arguments_text, contents, usable_name,
 };
 use super::parts::{
-    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, read_tools,
-    reasoning_block, restore_but, restore_fields, take_list, take_text, text_block, write_tools,
+    ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
+    read_tools, reasoning_block, restore_but, restore_fields, take_list, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport};
 use super::validate::responses::{answers, call_of, is_made, is_output, takes_id, takes_item, takes_part};
+use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, Source, TextBlock, ToolCall};
 use crate::session::{Seq, Session};
 
@@ -84,7 +84,7 @@ pub(super) fn read_item(assembly: &mut Assembly, place: u64, time: Option<i64>, 
             let block = match take_text(&mut map, "result") {
                 Some(data) if !data.is_empty() => {
                     map.insert("type".into(), kind.as_str().into());
-                    media_of_data(Some("image/png".into()), data, extra_of(API, map))
+                    media_of_data(Some("image/png".into()), data, &extra_of(API, map))
                 }
                 _ => {
                     map.insert("type".into(), kind.as_str().into());
@@ -201,19 +201,19 @@ fn read_part(value: Value) -> Block {
         "input_image" => {
             if let Some(url) = take_text(&mut map, "image_url") {
                 map.shift_remove("type");
-                return media_of_url(url, None, MediaKind::Image, extra_of(API, map));
+                return media_of_url(url, None, MediaKind::Image, &extra_of(API, map));
             }
         }
         "input_file" => {
             if let Some(data) = take_text(&mut map, "file_data").or_else(|| take_text(&mut map, "file_url")) {
                 map.shift_remove("type");
-                return media_of_url(data, None, MediaKind::Document, extra_of(API, map));
+                return media_of_url(data, None, MediaKind::Document, &extra_of(API, map));
             }
         }
         "input_audio" => {
             let format = take_text(&mut map, "format").unwrap_or_else(|| "wav".into());
             if let Some(data) = take_text(&mut map, "data") {
-                return media_of_data(Some(format!("audio/{format}")), data, Extra::default());
+                return media_of_data(Some(format!("audio/{format}")), data, &Extra::default());
             }
         }
         _ => {}
@@ -265,11 +265,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
     }
 }
 
-const IDS: IdRules = IdRules { longest: 64, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: 64, plain: false, unique: false, answer_all: true };
 
 /// Writes the conversation as `{"instructions", "input": […]}`, with its tools where it has some.
 pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
         value.insert("instructions".into(), system.into());
@@ -313,7 +313,7 @@ pub(super) fn write_items(outline: &Outline<'_>, exporter: &mut Exporter<'_>, as
 }
 
 fn message_item(role: &str, content: Vec<Value>) -> Value {
-    json!({ "type": "message", "role": role, "content": content })
+    Value::Object(object([("type", "message".into()), ("role", role.into()), ("content", Value::Array(content))]))
 }
 
 /// What only this API reads, as the API takes it: an older name of a compaction is written as the name that it has now.
@@ -441,6 +441,7 @@ fn own_item(block: &Block) -> Option<&Value> {
 fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq, Value)>, as_file: bool) {
     let answered = answered_own_calls(part);
     let per_call = exporter.options.profile.holds(Rule::ResponsesReasoningPerCall);
+    let options = exporter.options;
     let report = &mut exporter.report;
     let seq = part.seq;
     let mut calls = part.calls.iter();
@@ -457,7 +458,7 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                 }
                 items.push((seq, again));
             }
-            items.push((seq, call_item(call, seq, report)));
+            items.push((seq, call_item(call, options, seq, report)));
             begins_message = true;
             continue;
         }
@@ -490,6 +491,7 @@ fn write_answer(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(S
                         let mut map = Map::from_iter([("type".to_owned(), "reasoning".into())]);
                         map.extend(own.clone());
                         if !map.get("summary").is_some_and(Value::is_array) {
+                            report.note(Change::FieldsDropped, seq);
                             map.insert("summary".into(), json!([]));
                         }
                         newest_reasoning = Some(Value::Object(map.clone()));
@@ -541,8 +543,9 @@ fn own_kind(call: &ToolCall) -> &str {
     fields_for(&call.extra, API).and_then(|own| own.get("type")).and_then(Value::as_str).unwrap_or("function_call")
 }
 
-fn call_item(answered: &Answered<'_>, seq: Seq, report: &mut ExportReport) -> Value {
+fn call_item(answered: &Answered<'_>, options: &WriteOptions, seq: Seq, report: &mut ExportReport) -> Value {
     let call = answered.call;
+    let arguments = arguments_text(call, options, seq, report);
     let kind = own_kind(call);
     let mut map =
         Map::from_iter([("type".to_owned(), kind.into()), ("call_id".to_owned(), answered.id.as_str().into())]);
@@ -553,11 +556,11 @@ fn call_item(answered: &Answered<'_>, seq: Seq, report: &mut ExportReport) -> Va
         }
         "local_shell_call" | "tool_search_call" => {
             let key = if kind == "local_shell_call" { "action" } else { "arguments" };
-            map.insert(key.into(), Value::Object(arguments_object(call, seq, report)));
+            map.insert(key.into(), Value::Object(arguments_object(call, options, seq, report)));
         }
         _ => {
             map.insert("name".into(), usable_name(&call.name, 64, seq, report).into());
-            map.insert("arguments".into(), call.arguments.as_str().into());
+            map.insert("arguments".into(), arguments.into());
         }
     }
     restore_fields(&mut map, &call.extra, API);

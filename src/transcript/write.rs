@@ -8,7 +8,7 @@ use super::files::{claude_code, codex, pi, qwen_code};
 use super::outline::Exporter;
 use super::report::ExportReport;
 use super::{Profile, Resume, Target, TranscriptError, anthropic, chat, gemini, responses};
-use crate::session::Session;
+use crate::session::{Seq, Session};
 
 /// How a conversation is written.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,9 @@ pub struct WriteOptions {
     pub time_ms: Option<i64>,
     /// Where a tool's file stands that the records go on with; from [`Import::resume`](super::Import::resume).
     pub resume: Resume,
+    /// Longest text within the arguments of a tool call, in characters; a longer one keeps its beginning and end. None shortens nothing.
+    /// The session keeps the whole.
+    pub longest_argument_chars: Option<usize>,
     /// Tokens of the conversation before it was folded, where the host knows them: some files record it.
     pub tokens_before: u64,
 }
@@ -46,6 +49,12 @@ impl WriteOptions {
     /// Sets the tokens of the conversation before it was folded.
     pub fn with_tokens_before(mut self, tokens: u64) -> Self {
         self.tokens_before = tokens;
+        self
+    }
+
+    /// Sets the longest text within the arguments of a tool call, in characters.
+    pub fn with_longest_argument(mut self, chars: usize) -> Self {
+        self.longest_argument_chars = Some(chars);
         self
     }
 
@@ -91,8 +100,8 @@ impl RecordIds {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Export {
-    /// For an API the part of the request that holds the conversation. For a tool's file the list of records to append to it, and for
-    /// the harness's the lines of the whole file, each as a value.
+    /// For an API the part of the request that holds the conversation. For a tool's file the list of records to append to it; for the
+    /// harness's the events that come behind those that [`Resume::events`] counts, or all lines of a new file.
     pub value: Value,
     /// What was changed on the way.
     pub report: ExportReport,
@@ -147,18 +156,21 @@ pub fn write(session: &Session, target: Target, options: &WriteOptions) -> Resul
         }
         Target::Harness => {
             exporter.report.messages = session.messages().count() as u64;
-            Value::Array(lines_of(session)?)
+            Value::Array(lines_of(session, options.resume.events)?)
         }
     };
     Ok(Export { value, report: exporter.report })
 }
 
-fn lines_of(session: &Session) -> Result<Vec<Value>, TranscriptError> {
-    let mut bytes = Vec::new();
-    session.write_jsonl(&mut bytes)?;
-    bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).map_err(TranscriptError::Json))
-        .collect()
+/// The events behind those that a file holds, or the whole file where there is none.
+fn lines_of(session: &Session, held: Option<Seq>) -> Result<Vec<Value>, TranscriptError> {
+    let parse = |line: &str| serde_json::from_str(line).map_err(TranscriptError::Json);
+    let mut lines = Vec::new();
+    if held.is_none() {
+        lines.push(parse(&session.header().to_json_line())?);
+    }
+    for event in session.events().iter().filter(|event| held.is_none_or(|held| event.seq >= held)) {
+        lines.push(parse(&event.to_json())?);
+    }
+    Ok(lines)
 }

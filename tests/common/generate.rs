@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use arya_presets::{
-    AssistantChunk, BackgroundTable, Block, ClearByClass, ClearOld, CompactionEnd, CompactionStart, CompactionSummary,
-    Draft, EndSeed, EventData, Extra, Message, Meter, MeterRules, NodeRange, Policy, PrunePlan, PrunePolicy, RawJson,
-    RequestContext, RequestHeader, Retain, Role, Route, RuleSet, Session, SessionHeader, Source, ToolResult,
-    TrimPolicy, Usage,
+    AssistantChunk, BackgroundTable, Block, BudgetScope, ClearByClass, ClearOld, CompactionEnd, CompactionStart,
+    CompactionSummary, Draft, EndSeed, EventData, Extra, Fallback, Message, Meter, MeterRules, NodeRange, Policy,
+    PrunePlan, PrunePolicy, RawJson, RequestContext, RequestHeader, Retain, Role, Route, RuleSet, Session,
+    SessionHeader, Source, ToolResult, TrimPolicy, Usage,
 };
 use serde_json::{Value, json};
 
@@ -479,6 +479,8 @@ pub(crate) fn policy(rng: &mut Rng) -> Policy {
             pre_warm_percent: rng.pick(&[0, 0, 1, 30, 70]),
             post_turn_percent: rng.pick(&[0, 0, 2, 60, 100]),
             absolute_token_limit: rng.pick(&[0, 0, 1, 300, 5_000, u64::MAX]),
+            max_request_bytes: rng.pick(&[0, 0, 0, 0, 1, 2_000, u64::MAX]),
+            budget_scope: rng.pick(&[BudgetScope::Thread, BudgetScope::Thread, BudgetScope::Turn]),
             min_fold_tokens: rng.pick(&[0, 0, 100, 4_000]),
             summary_retries: rng.pick(&[None, Some(0), Some(1), Some(2)]),
             drop_oldest_retries: rng.pick(&[0, 0, 1, 2]),
@@ -491,6 +493,7 @@ pub(crate) fn policy(rng: &mut Rng) -> Policy {
             overflow_retries: 1,
             checkpoint_prompt: rng.pick(&["", "", "Be short."]).into(),
             summarizer: rng.pick(&[None, Some(Route::new("p", "small"))]),
+            fallback: rng.pick(&[Fallback::None, Fallback::None, Fallback::Extractive]),
             max_checkpoint_chars: rng.pick(&[None, None, Some(100), Some(2_000)]),
             model_policies: Vec::new(),
             prune: PrunePolicy {

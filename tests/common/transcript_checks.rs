@@ -1,6 +1,7 @@
 //! What holds for every input of the importers, whatever its bytes are. Shared by the fuzz targets and the tests over their corpora.
 
 #![allow(dead_code, reason = "each user takes a part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a broken check may panic")]
 
 use arya_presets::Session;
 use arya_presets::transcript::{self, Format, Target, WriteOptions};

@@ -1,9 +1,14 @@
 //! A summary without a model: what the messages hold, sorted into the kit's sections, within the room.
 
+mod calls;
 mod facts;
 mod findings;
+mod index;
 mod render;
+mod select;
 mod sentences;
+mod tokens;
+mod words;
 
 use std::sync::Arc;
 
@@ -47,19 +52,29 @@ impl ExtractiveSummarizer {
             max_output_tokens: u64::MAX,
             max_output_chars: Some(max_chars),
             counter: Arc::new(HarnessHeuristic),
+            masked: Arc::default(),
         };
-        render::render(&findings::collect(&request.messages), &request)
+        summary_of(&request)
     }
 
     /// The summary of a request's messages.
     pub fn summary(&self, request: &SummaryRequest) -> Result<SummaryReply, SummarizerError> {
-        let findings = findings::collect(request.messages());
-        let text = render::render(&findings, request)
-            .ok_or_else(|| SummarizerError::other("the room is too small for any finding"))?;
+        let text =
+            summary_of(request).ok_or_else(|| SummarizerError::other("the room is too small for any finding"))?;
         let mut reply = SummaryReply::text(PROVIDER, MODEL, text);
         reply.max_tokens = Some(request.max_output_tokens());
         Ok(reply)
     }
+}
+
+fn summary_of(request: &SummaryRequest) -> Option<String> {
+    /// A token of dense text is seldom longer.
+    const BYTES_PER_TOKEN: usize = 8;
+    let tokens = usize::try_from(request.max_output_tokens()).unwrap_or(usize::MAX);
+    let bytes = tokens.saturating_mul(BYTES_PER_TOKEN);
+    // A character takes up to four bytes.
+    let room_bytes = request.max_output_chars().map_or(bytes, |chars| bytes.min(chars.saturating_mul(4)));
+    render::render(&findings::collect(request.messages(), room_bytes), request)
 }
 
 impl Summarizer for ExtractiveSummarizer {

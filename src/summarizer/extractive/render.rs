@@ -1,6 +1,8 @@
-//! From findings to text in the form that the kit wants, the least weighty left out until the rest fits the room.
+//! From findings to text in the form that the kit wants.
 
-use super::findings::{Finding, Topic};
+use super::findings::{Finding, Findings, Topic};
+use super::index::{self, Item, List};
+use super::select::{self, Chosen};
 use crate::kit::Kit;
 use crate::summarizer::SummaryRequest;
 
@@ -15,9 +17,12 @@ enum Form {
     Numbered { envelope: String },
 }
 
-struct Sheet<'a> {
+/// The form of a summary.
+pub(super) struct Sheet<'a> {
     form: Form,
     sections: Vec<&'a str>,
+    /// The sections' titles in lower case.
+    titles: Vec<String>,
     /// What a section without findings says.
     nothing: &'static str,
 }
@@ -36,16 +41,31 @@ impl<'a> Sheet<'a> {
         };
         // A structured answer needs its sections; prose does not need empty ones.
         let nothing = if kit.sections.is_empty() { "" } else { "None." };
-        Self { form, sections, nothing }
+        let titles = sections.iter().map(|title| title.to_lowercase().replace('_', " ")).collect();
+        Self { form, sections, titles, nothing }
     }
 
-    fn print(&self, lines: &[(usize, &Finding)]) -> String {
+    /// The text of what was chosen.
+    pub(super) fn print(&self, chosen: &Chosen<'_>) -> String {
+        let mut bodies: Vec<Vec<String>> = vec![Vec::new(); self.sections.len()];
+        let mut lines = chosen.lines.clone();
+        lines.sort_by_key(|(finding, _)| finding.order);
+        for (finding, text) in lines {
+            if let Some(body) = self.section_of(finding.topic).and_then(|section| bodies.get_mut(section)) {
+                body.push(format!("- {text}"));
+            }
+        }
+        for list in List::ALL {
+            let mut items: Vec<&Item> =
+                chosen.items.iter().map(|(item, _)| *item).filter(|item| item.list == list).collect();
+            if let Some(body) = self.section_of_list(list).and_then(|section| bodies.get_mut(section)) {
+                body.extend(
+                    index::lines_of(list, &mut items, chosen.scarce).into_iter().map(|line| format!("- {line}")),
+                );
+            }
+        }
         let mut parts = Vec::with_capacity(self.sections.len());
-        for (index, title) in self.sections.iter().enumerate() {
-            let mut own: Vec<&Finding> =
-                lines.iter().filter(|(section, _)| *section == index).map(|(_, finding)| *finding).collect();
-            own.sort_by_key(|finding| finding.order);
-            let body: Vec<String> = own.iter().map(|finding| format!("- {}", finding.text)).collect();
+        for (index, (title, body)) in self.sections.iter().zip(bodies).enumerate() {
             let body = if body.is_empty() { self.nothing.to_owned() } else { body.join("\n") };
             match &self.form {
                 _ if body.is_empty() => {}
@@ -60,77 +80,44 @@ impl<'a> Sheet<'a> {
             Form::Numbered { envelope } => format!("<{envelope}>\n{}\n</{envelope}>", parts.join("\n\n")),
         }
     }
+
+    fn section_of(&self, topic: Topic) -> Option<usize> {
+        self.section(match topic {
+            Topic::Demand => &["request", "user asked"],
+            Topic::Said => &["user messages", "request", "user asked"],
+            Topic::Decision => &["solving", "decision", "concept"],
+            Topic::Error => &["error"],
+            Topic::OpenCall => &["pending", "stands", "current"],
+            Topic::Action => &["current", "stands"],
+            Topic::Outlook => &["next", "pending", "stands"],
+        })
+    }
+
+    fn section_of_list(&self, list: List) -> Option<usize> {
+        self.section(match list {
+            _ if list.is_of_files() => &["file"],
+            List::Commands => &["critical", "index", "current"],
+            _ => &["critical", "index", "concept"],
+        })
+    }
+
+    /// The first section whose title speaks of it, else the last, which holds everything.
+    fn section(&self, words: &[&str]) -> Option<usize> {
+        let found = words.iter().find_map(|word| self.titles.iter().position(|title| title.contains(word)));
+        found.or(self.titles.len().checked_sub(1))
+    }
 }
 
 /// The text of the findings in the request's form and room; none where not even the most important fits.
-pub(super) fn render(findings: &[Finding], request: &SummaryRequest) -> Option<String> {
+pub(super) fn render(findings: &Findings, request: &SummaryRequest) -> Option<String> {
     let sheet = Sheet::new(request.kit());
-    let titles: Vec<String> = sheet.sections.iter().map(|title| title.to_lowercase().replace('_', " ")).collect();
-    let mut lines: Vec<(usize, &Finding)> =
-        findings.iter().filter_map(|finding| Some((section_of(finding.topic, &titles)?, finding))).collect();
-    lines.sort_by_key(|(_, finding)| finding.rank);
-    let whole = sheet.print(&lines);
-    if request.fits(&whole) {
-        return Some(whole);
-    }
-    // The largest number of lines, by weight, that fits; then smaller ones that still find a place.
-    let (mut low, mut high) = (0, lines.len());
-    while low + 1 < high {
-        let middle = low + (high - low) / 2;
-        if request.fits(&sheet.print(lines.get(..middle)?)) { low = middle } else { high = middle }
-    }
-    let mut kept: Vec<(usize, &Finding)> = lines.get(..low)?.to_vec();
-    fill(&sheet, request, &mut kept, lines.get(low..).unwrap_or_default());
-    let text = sheet.print(&kept);
-    if !kept.is_empty() && request.fits(&text) {
-        return Some(text);
-    }
-    newest_alone(&lines, request)
-}
-
-/// Adds what still fits, a few at a time, as long as something does.
-fn fill<'a>(
-    sheet: &Sheet<'_>,
-    request: &SummaryRequest,
-    kept: &mut Vec<(usize, &'a Finding)>,
-    rest: &[(usize, &'a Finding)],
-) {
-    const TRIES: usize = 48;
-    let mut misses = 0;
-    for line in rest {
-        kept.push(*line);
-        if request.fits(&sheet.print(kept)) {
-            misses = 0;
-            continue;
-        }
-        kept.pop();
-        misses += 1;
-        if misses >= TRIES {
-            break;
-        }
-    }
+    select::text_within(&sheet, findings, request).or_else(|| weightiest_alone(&findings.lines, request))
 }
 
 /// Where not even the form fits: the weightiest lines, cut to the room.
-fn newest_alone(lines: &[(usize, &Finding)], request: &SummaryRequest) -> Option<String> {
-    let text: Vec<&str> = lines.iter().take(4).map(|(_, finding)| finding.text.as_str()).collect();
-    crate::checkpoint::cut_at_sentence(&text.join("\n"), |text| request.fits(text)).map(str::to_owned)
-}
-
-/// The section for a topic: the first whose title speaks of it, else one that holds everything.
-fn section_of(topic: Topic, titles: &[String]) -> Option<usize> {
-    let words: &[&str] = match topic {
-        Topic::Demand => &["request", "user asked"],
-        Topic::Said => &["user messages", "request", "user asked"],
-        Topic::Decision => &["solving", "decision", "concept"],
-        Topic::File => &["file"],
-        Topic::Error => &["error"],
-        Topic::OpenCall => &["pending", "stands", "current"],
-        Topic::Action => &["current", "stands"],
-        Topic::Outlook => &["next", "pending", "stands"],
-        Topic::Index => &["critical", "index", "concept"],
-        Topic::Command => &["critical", "current", "stands"],
-    };
-    let found = words.iter().find_map(|word| titles.iter().position(|title| title.contains(word)));
-    found.or(titles.len().checked_sub(1))
+fn weightiest_alone(lines: &[Finding], request: &SummaryRequest) -> Option<String> {
+    let text: Vec<&str> = lines.iter().take(4).map(|finding| finding.text.as_str()).collect();
+    let text = text.join("\n");
+    let cut = crate::checkpoint::cut_at_sentence(&text, |text| request.fits(text))?;
+    (!cut.trim().is_empty()).then(|| cut.to_owned())
 }

@@ -1,6 +1,9 @@
 //! What a person said, sentence by sentence: which ones state a rule, a preference or a goal, and which ones a later one replaced.
 
-use std::collections::{BTreeSet, HashMap};
+use hashbrown::HashMap;
+
+use super::tokens::is_wide;
+use super::words::{digits_of, is, kinds_of, phrase_kinds, stem};
 
 /// What a sentence does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,15 +22,22 @@ pub(super) enum Act {
 
 /// A sentence of the person.
 #[derive(Debug, Clone)]
-pub(super) struct Sentence {
-    pub(super) text: String,
+pub(super) struct Sentence<'a> {
+    pub(super) text: &'a str,
     /// Place of its message in the conversation.
     pub(super) order: usize,
     pub(super) act: Act,
     /// Whether a later sentence gives another value for the same thing.
     pub(super) replaced: bool,
-    subject: BTreeSet<String>,
-    values: BTreeSet<String>,
+    statement: Option<Statement>,
+}
+
+/// What a sentence that gives a value speaks of. Words are numbered.
+#[derive(Debug, Clone, Default)]
+struct Statement {
+    subject: Vec<u32>,
+    values: Vec<u32>,
+    numeric: bool,
     corrects: bool,
 }
 
@@ -35,34 +45,53 @@ pub(super) struct Sentence {
 pub(super) fn split(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     for line in text.lines() {
-        let mut rest = line.trim().trim_start_matches(['-', '*', '•', '>', ' ']);
+        let line = line.trim().trim_start_matches(['-', '*', '•', '>', ' ']);
+        let mut rest = line;
+        let mut from = 0;
         while let Some(end) = sentence_end(rest) {
-            let (sentence, tail) = rest.split_at(end);
-            sentences.push(sentence.trim());
+            let (_, tail) = rest.split_at(end);
+            let to = line.len() - tail.len();
+            // "Tests may." belongs to what stands before it.
+            if !is_rider(tail.trim_start()) {
+                sentences.push(line.get(from..to).unwrap_or_default().trim());
+                from = to;
+            }
             rest = tail.trim_start();
         }
-        sentences.push(rest.trim());
+        sentences.push(line.get(from..).unwrap_or_default().trim());
     }
     sentences.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
     sentences
 }
 
+/// Whether a text begins with a statement of two words.
+fn is_rider(text: &str) -> bool {
+    const LONGEST: usize = 24;
+    let end = sentence_end(text).unwrap_or(text.len());
+    let sentence = text.get(..end).unwrap_or(text).trim();
+    sentence.len() <= LONGEST && sentence.ends_with('.') && sentence.split_whitespace().count() == 2
+}
+
 /// Where the first sentence of a line ends, when another follows.
 fn sentence_end(line: &str) -> Option<usize> {
-    let mut before = ' ';
-    let mut chars = line.char_indices().peekable();
+    // Most bytes end nothing; the rest is looked at as characters.
+    let may_end = |byte: &u8| matches!(byte, b'.' | b'!' | b'?' | 0xe3 | 0xef);
+    let first = line.as_bytes().iter().position(may_end)?;
+    let mut before = line.get(..first).and_then(|head| head.chars().next_back()).unwrap_or(' ');
+    let mut chars = line.get(first..)?.char_indices().map(|(at, c)| (first + at, c)).peekable();
     while let Some((at, c)) = chars.next() {
         let end = at + c.len_utf8();
         match c {
             '。' | '！' | '？' if end < line.len() => return Some(end),
             '.' | '!' | '?' => {
-                let next = chars.peek().map(|(_, next)| *next);
+                let next = chars.peek().map(|(_, next)| *next).filter(|next| next.is_whitespace());
                 let after = line.get(end..).and_then(|rest| rest.trim_start().chars().next());
                 let starts = after.is_some_and(|c| c.is_uppercase() || c.is_numeric() || !c.is_ascii());
                 // "e.g. this", "1. item", "v2. X" end no sentence.
-                let abbreviation =
-                    c == '.' && (before.is_ascii_digit() && at < 4 || line.get(..at).is_some_and(ends_in_abbreviation));
-                if next.is_some_and(char::is_whitespace) && starts && !abbreviation {
+                let abbreviates = || {
+                    c == '.' && (before.is_ascii_digit() && at < 4 || line.get(..at).is_some_and(ends_in_abbreviation))
+                };
+                if next.is_some() && starts && !abbreviates() {
                     return Some(end);
                 }
             }
@@ -74,6 +103,10 @@ fn sentence_end(line: &str) -> Option<usize> {
 }
 
 fn ends_in_abbreviation(text: &str) -> bool {
+    // Long enough for the longest abbreviation and what stands before it.
+    const MOST_CHARS: usize = 8;
+    let from = text.char_indices().rev().nth(MOST_CHARS).map_or(0, |(at, _)| at);
+    let text = text.get(from..).unwrap_or(text);
     let word = text.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
     matches!(
         word.to_ascii_lowercase().as_str(),
@@ -81,39 +114,112 @@ fn ends_in_abbreviation(text: &str) -> bool {
     )
 }
 
-impl Sentence {
-    pub(super) fn new(text: &str, order: usize) -> Self {
-        let words = words(text);
-        let corrects = words.iter().any(|word| CORRECTIONS.contains(&word.as_str()))
-            || ["no longer", "instead of", "changed to", "rather than", "change of"]
-                .iter()
-                .any(|phrase| contains_phrase(text, phrase));
-        let act = act_of(text, &words);
-        let mut subject = BTreeSet::new();
-        let mut values = BTreeSet::new();
-        for word in &words {
-            if is_value(word) {
-                values.insert(normal_value(word));
-            } else if word.chars().count() > 1 && !is_filler(word) {
-                subject.insert(stem(word));
-            }
+/// The sentences of a person, in order.
+#[derive(Default)]
+pub(super) struct Speech<'a> {
+    sentences: Vec<Sentence<'a>>,
+    numbers: HashMap<String, u32>,
+    /// The sentences that give a value, by the words they speak of.
+    by_word: HashMap<u32, Vec<usize>>,
+    /// By which later sentence a sentence was last compared.
+    compared: Vec<usize>,
+    lower: String,
+}
+
+/// A word that more sentences share tells nothing apart; the newest are compared.
+const MOST_COMPARED: usize = 24;
+
+impl<'a> Speech<'a> {
+    /// Adds a sentence, and marks those before it that it replaces.
+    pub(super) fn push(&mut self, text: &'a str, order: usize) {
+        let mut lower = std::mem::take(&mut self.lower);
+        lower.clear();
+        push_lower(&mut lower, text);
+        let told = act_of(&lower);
+        let act = told.act;
+        let statement = told.may_give_value.then(|| self.statement(&lower, told.corrects)).flatten();
+        self.lower = lower;
+        if let Some(statement) = &statement {
+            self.replace(text, order, statement);
         }
-        for value in named_values(text) {
-            // What something is set to is no part of what it is.
-            for word in self::words(&value) {
-                subject.remove(&stem(&word));
-            }
-            values.insert(value);
-        }
-        Self { text: text.to_owned(), order, act, replaced: false, subject, values, corrects }
+        self.sentences.push(Sentence { text, order, act, replaced: false, statement });
+        self.compared.push(usize::MAX);
     }
 
-    /// Whether this later sentence gives another value for what an earlier one spoke of.
-    fn replaces(&self, earlier: &Self) -> bool {
-        if self.order < earlier.order || self.text == earlier.text {
-            return false;
+    /// The sentences, in order.
+    pub(super) fn finish(self) -> Vec<Sentence<'a>> {
+        self.sentences
+    }
+
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
         }
-        let shared = self.subject.intersection(&earlier.subject).count();
+        let number = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(word.to_owned(), number);
+        number
+    }
+
+    /// What a sentence speaks of; none where it gives no value.
+    fn statement(&mut self, lower: &str, corrects: bool) -> Option<Statement> {
+        let mut statement = Statement { corrects, ..Statement::default() };
+        for word in words(lower) {
+            if is_value(word) {
+                let value = digits_of(word).unwrap_or(word);
+                statement.numeric |= value.starts_with(|c: char| c.is_ascii_digit());
+                statement.values.push(self.number(value));
+            } else if word.chars().nth(1).is_some() && kinds_of(word) & is::FILLER == 0 {
+                statement.subject.push(self.number(stem(word)));
+            }
+        }
+        for value in named_values(lower) {
+            // What something is set to is no part of what it is.
+            for word in words(value) {
+                let number = self.number(stem(word));
+                statement.subject.retain(|known| *known != number);
+            }
+            statement.numeric |= value.starts_with(|c: char| c.is_ascii_digit());
+            statement.values.push(self.number(value));
+        }
+        if statement.values.is_empty() || statement.subject.is_empty() {
+            return None;
+        }
+        for list in [&mut statement.subject, &mut statement.values] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        Some(statement)
+    }
+
+    fn replace(&mut self, text: &str, order: usize, statement: &Statement) {
+        let this = self.sentences.len();
+        for word in &statement.subject {
+            let known = self.by_word.entry(*word).or_default();
+            let mut stale = 0;
+            for at in known.iter().rev().take(MOST_COMPARED) {
+                let Some(earlier) = self.sentences.get_mut(*at) else { continue };
+                if earlier.replaced {
+                    stale += 1;
+                    continue;
+                }
+                let Some(compared) = self.compared.get_mut(*at).filter(|compared| **compared != this) else { continue };
+                *compared = this;
+                let other = earlier.statement.as_ref().is_some_and(|earlier| statement.replaces(earlier));
+                earlier.replaced = other && order >= earlier.order && text != earlier.text;
+            }
+            if stale > MOST_COMPARED / 2 {
+                let sentences = &self.sentences;
+                known.retain(|at| sentences.get(*at).is_some_and(|earlier| !earlier.replaced));
+            }
+            known.push(this);
+        }
+    }
+}
+
+impl Statement {
+    /// Whether this later statement gives another value for what an earlier one spoke of.
+    fn replaces(&self, earlier: &Self) -> bool {
+        let shared = shared(&self.subject, &earlier.subject);
         let least = self.subject.len().min(earlier.subject.len());
         if shared == 0 || least == 0 {
             return false;
@@ -123,328 +229,129 @@ impl Sentence {
         let covers = shared * 10 >= least * 6;
         // Two things that look alike have each a word of their own: the billing service and the search service.
         let same_thing = only_earlier == 0 || only_later == 0;
-        let other_value = !earlier.values.is_empty()
-            && !self.values.is_empty()
-            && earlier.values != self.values
-            && self.values.iter().any(|value| !earlier.values.contains(value));
+        let shared_values = self::shared(&self.values, &earlier.values);
+        let other_value = shared_values < self.values.len();
         if self.corrects {
             let close = shared * 10 >= least * 5 && (same_thing || only_earlier.min(only_later) <= 1);
-            let names_old = earlier.values.iter().any(|value| self.values.contains(value));
+            let names_old = shared_values > 0;
             return (other_value || names_old) && (close || (names_old && shared >= 2));
         }
-        other_value && covers && same_thing && comparable(&earlier.values, &self.values)
+        // Numbers replace numbers and names names.
+        other_value && covers && same_thing && self.numeric == earlier.numeric
     }
 }
 
-/// Marks the sentences that a later one replaced.
-pub(super) fn mark_replaced(sentences: &mut [Sentence]) {
-    /// A word that so many sentences share tells nothing apart.
-    const COMMON: usize = 64;
-    let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
-    for later in 0..sentences.len() {
-        let Some(sentence) = sentences.get(later) else { continue };
-        let mut candidates: BTreeSet<usize> = BTreeSet::new();
-        for word in &sentence.subject {
-            let known = by_word.entry(word.clone()).or_default();
-            if known.len() < COMMON {
-                candidates.extend(known.iter());
-            } else {
-                candidates.extend(known.iter().rev().take(COMMON));
+/// How many numbers two sorted lists share.
+fn shared(a: &[u32], b: &[u32]) -> usize {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    let mut shared = 0;
+    while let (Some(left), Some(right)) = (a.peek(), b.peek()) {
+        match left.cmp(right) {
+            std::cmp::Ordering::Less => a.next(),
+            std::cmp::Ordering::Greater => b.next(),
+            std::cmp::Ordering::Equal => {
+                shared += 1;
+                a.next();
+                b.next()
             }
-            known.push(later);
-        }
-        let sentence = sentence.clone();
-        for earlier in candidates {
-            if let Some(earlier) = sentences.get_mut(earlier).filter(|earlier| !earlier.replaced)
-                && sentence.replaces(earlier)
-            {
-                earlier.replaced = true;
-            }
-        }
+        };
     }
+    shared
 }
 
-/// Whether two sets of values are of one kind: numbers with numbers, names with names.
-fn comparable(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
-    let numeric =
-        |values: &BTreeSet<String>| values.iter().any(|value| value.starts_with(|c: char| c.is_ascii_digit()));
-    numeric(a) == numeric(b)
-}
-
-fn words(text: &str) -> Vec<String> {
-    text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\'' | '.' | '%' | '/' | ':' | '-' | '$' | '€')))
-        .map(|word| word.trim_matches(|c: char| matches!(c, '.' | '\'' | ':' | '-' | '/')).to_lowercase())
-        .filter(|word| !word.is_empty())
-        .collect()
-}
-
-fn is_value(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '$' | '€'))
-        || NUMBER_WORDS.iter().any(|(name, _)| *name == word)
-}
-
-fn normal_value(word: &str) -> String {
-    NUMBER_WORDS
-        .iter()
-        .find(|(name, _)| *name == word)
-        .map_or_else(|| word.to_owned(), |(_, digits)| (*digits).to_owned())
-}
-
-const NUMBER_WORDS: &[(&str, &str)] = &[
-    ("one", "1"),
-    ("two", "2"),
-    ("three", "3"),
-    ("four", "4"),
-    ("five", "5"),
-    ("six", "6"),
-    ("seven", "7"),
-    ("eight", "8"),
-    ("nine", "9"),
-    ("ten", "10"),
-    ("twelve", "12"),
-    ("twenty", "20"),
-    ("thirty", "30"),
-];
-
-/// Values that are names: what stands in quotes or backticks, and what a sentence sets something to.
-fn named_values(text: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    for mark in ['`', '"'] {
-        values.extend(text.split(mark).skip(1).step_by(2).map(str::to_lowercase));
+/// Appends a text in lower case with straight apostrophes.
+fn push_lower(out: &mut String, text: &str) {
+    if text.is_ascii() {
+        out.push_str(text);
+        out.make_ascii_lowercase();
+        return;
     }
-    let lower = text.to_lowercase();
-    for setter in [" to use ", " use ", " to ", " is ", " are ", " be "] {
-        if let Some((_, rest)) = lower.rsplit_once(setter) {
-            let value: Vec<&str> = rest.split_whitespace().take(2).collect();
-            let value = value.join(" ").trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-            if !value.is_empty() && rest.split_whitespace().count() <= 4 {
-                values.push(value);
-            }
-            break;
+    for c in text.chars() {
+        if c == '’' {
+            out.push('\'');
+        } else {
+            out.extend(c.to_lowercase());
         }
     }
-    values
 }
 
-fn act_of(text: &str, words: &[String]) -> Act {
-    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    let says = |list: &[&str]| list.iter().any(|phrase| contains_phrase(text, phrase));
-    if has(RULE_WORDS)
-        || says(&["do not", "may not", "no longer", "at most", "at least", "not even", "off limits", "hands off"])
-        || text.starts_with("No ")
-    {
-        return Act::Rule;
-    }
-    if has(PREFERENCE_WORDS) || says(&["i like", "i'd like", "i'd rather", "i hate", "in the style"]) {
-        return Act::Preference;
-    }
-    if text.contains('?') && !has(&["please"]) {
-        return Act::Talk;
-    }
-    if has(GOAL_WORDS) || says(&["so that we can", "the goal", "i want", "we want", "i need", "we need"]) {
-        return Act::Goal;
-    }
-    if words.iter().any(|word| is_value(word)) || text.contains('`') {
-        return Act::Value;
-    }
-    Act::Talk
-}
-
-fn contains_phrase(text: &str, phrase: &str) -> bool {
-    let lower = text.to_lowercase().replace('’', "'");
-    lower.match_indices(phrase).any(|(at, found)| {
-        let before = lower.get(..at).and_then(|head| head.chars().next_back());
-        let after = lower.get(at + found.len()..).and_then(|tail| tail.chars().next());
-        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+/// The words of a text in lower case. Scripts that set no blanks end a word where digits or letters of ASCII begin.
+fn words(lower: &str) -> impl Iterator<Item = &str> {
+    let in_word = |c: char| {
+        if c.is_ascii() {
+            c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '.' | '%' | '/' | ':' | '-' | '$')
+        } else {
+            c.is_alphanumeric() || c == '€'
+        }
+    };
+    let mut rest = lower;
+    std::iter::from_fn(move || {
+        loop {
+            let (_, tail) = rest.split_at_checked(rest.find(in_word)?)?;
+            let wide = tail.chars().next().is_some_and(is_wide);
+            let end = tail.find(|c| !in_word(c) || is_wide(c) != wide).unwrap_or(tail.len());
+            let (word, after) = tail.split_at_checked(end)?;
+            rest = after;
+            let word = word.trim_matches(|c: char| matches!(c, '.' | '\'' | ':' | '-' | '/'));
+            if !word.is_empty() {
+                return Some(word);
+            }
+        }
     })
 }
 
-const RULE_WORDS: &[&str] = &[
-    "never",
-    "always",
-    "must",
-    "mustn't",
-    "only",
-    "don't",
-    "cannot",
-    "can't",
-    "forbidden",
-    "required",
-    "mandatory",
-    "without",
-    "except",
-    "unless",
-    "under",
-    "avoid",
-    "ensure",
-    "keep",
-    "stay",
-    "stays",
-    "rule",
-    "rules",
-    "constraint",
-    "limit",
-    "requirement",
-    "shall",
-    "prohibited",
-    "nie",
-    "niemals",
-    "immer",
-    "muss",
-    "müssen",
-    "nur",
-    "darf",
-    "höchstens",
-    "mindestens",
-    "jamais",
-    "toujours",
-    "nunca",
-    "siempre",
-];
-const PREFERENCE_WORDS: &[&str] = &[
-    "prefer",
-    "preference",
-    "prefers",
-    "preferred",
-    "favour",
-    "favor",
-    "rather",
-    "ideally",
-    "style",
-    "tone",
-    "lieber",
-    "bevorzuge",
-];
-const GOAL_WORDS: &[&str] = &[
-    "want",
-    "need",
-    "goal",
-    "goals",
-    "please",
-    "aim",
-    "objective",
-    "task",
-    "target",
-    "should",
-    "fix",
-    "add",
-    "build",
-    "implement",
-    "write",
-    "make",
-    "find",
-    "change",
-    "update",
-    "deliver",
-    "finish",
-    "remember",
-    "important",
-    "deadline",
-    "ship",
-    "bitte",
-];
-const CORRECTIONS: &[&str] = &[
-    "correction",
-    "actually",
-    "instead",
-    "now",
-    "changed",
-    "update",
-    "updated",
-    "switch",
-    "switched",
-    "revised",
-    "moved",
-    "new",
-    "scratch",
-    "sorry",
-    "wrong",
-    "not",
-    "bump",
-    "raise",
-    "lower",
-    "replace",
-    "replaced",
-    "jetzt",
-    "statt",
-    "doch",
-];
-
-fn is_filler(word: &str) -> bool {
-    FILLERS.contains(&word) || CORRECTIONS.contains(&word) || SOFT_WORDS.contains(&word)
+fn is_value(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '$' | '€')) || digits_of(word).is_some()
 }
 
-const FILLERS: &[&str] = &[
-    "the", "a", "an", "is", "are", "was", "were", "be", "been", "to", "of", "in", "on", "at", "for", "and", "or",
-    "but", "it", "its", "this", "that", "these", "those", "we", "i", "you", "our", "my", "your", "they", "their",
-    "with", "from", "as", "by", "so", "if", "then", "than", "there", "have", "has", "had", "do", "does", "did", "will",
-    "would", "can", "could", "should", "may", "might", "us", "me", "him", "her", "he", "she", "them", "what", "which",
-    "who", "when", "where", "how", "all", "any", "each", "every", "more", "most", "some", "such", "no", "nor", "too",
-    "very", "just", "also", "up", "down", "out", "off", "over", "about", "into", "after", "before", "again", "further",
-    "once", "here", "both", "few", "other", "own", "same", "s", "t", "re", "ll", "ve", "d", "lets", "let", "set",
-    "use", "used", "using", "make", "makes", "get", "gets", "go", "goes", "want", "wants", "need", "needs", "please",
-    "thanks", "ok", "okay", "yes",
-];
-/// Words of the frame of a statement, not of its subject.
-const SOFT_WORDS: &[&str] = &[
-    "must",
-    "never",
-    "always",
-    "only",
-    "note",
-    "remember",
-    "value",
-    "number",
-    "decided",
-    "decision",
-    "today",
-    "still",
-    "currently",
-    "going",
-    "forward",
-    "per",
-    "team",
-    "says",
-    "said",
-    "confirmed",
-    "agreed",
-    "time",
-    "times",
-    "it's",
-    "that's",
-    "we're",
-    "let's",
-];
+/// Values that are names: what stands in quotes or backticks, and what a sentence sets something to.
+fn named_values(lower: &str) -> impl Iterator<Item = &str> {
+    const SETTERS: [&str; 6] = [" to use ", " use ", " to ", " is ", " are ", " be "];
+    const MOST_WORDS: usize = 4;
+    let quoted = ['`', '"'].into_iter().flat_map(|mark| lower.split(mark).skip(1).step_by(2));
+    let set = SETTERS.iter().find_map(|setter| lower.rsplit_once(setter)).and_then(|(_, rest)| {
+        let mut ends = rest.split_whitespace().map(|word| word.as_ptr().addr() + word.len() - rest.as_ptr().addr());
+        let first = ends.next()?;
+        let end = ends.next().unwrap_or(first);
+        let value = rest.get(..end)?.trim_matches(|c: char| !c.is_alphanumeric());
+        (!value.is_empty() && ends.count() + 2 <= MOST_WORDS).then_some(value)
+    });
+    quoted.chain(set)
+}
 
-/// Words that mean the same thing for a setting.
-const SAME: &[&[&str]] = &[
-    &["limit", "max", "maximum", "cap", "ceiling", "upper"],
-    &["timeout", "wait", "waits"],
-    &["deadline", "due", "ship", "release", "launch"],
-    &["retry", "attempt", "attempts", "retries"],
-    &["owner", "lead", "responsible", "charge", "owns"],
-    &["budget", "cost", "spend"],
-    &["colour", "color"],
-    &["database", "db"],
-    &["directory", "folder", "dir"],
-    &["delete", "remove", "drop"],
-    &["meeting", "call", "sync"],
-    &["region", "zone"],
-    &["language", "lang"],
-];
+/// What the words of a sentence tell.
+struct Told {
+    act: Act,
+    /// Whether it corrects something.
+    corrects: bool,
+    /// Whether it holds a number, something in quotes, or a word that sets something.
+    may_give_value: bool,
+}
 
-/// A word without its ending, and one word for those that mean the same.
-fn stem(word: &str) -> String {
-    if let Some(group) = SAME.iter().find(|group| group.contains(&word)) {
-        return (*group.first().unwrap_or(&word)).to_owned();
+/// What a sentence in lower case does.
+fn act_of(lower: &str) -> Told {
+    let mut kinds = phrase_kinds(lower);
+    let mut has_value = false;
+    for word in words(lower) {
+        kinds |= kinds_of(word);
+        has_value |= is_value(word);
     }
-    let cut = ["ings", "ing", "ies", "ed", "es", "s"]
-        .iter()
-        .find_map(|ending| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 4))
-        .unwrap_or(word);
-    SAME.iter()
-        .find(|group| group.contains(&cut))
-        .map_or_else(|| cut.to_owned(), |group| (*group.first().unwrap_or(&cut)).to_owned())
+    let asks = lower.ends_with(['?', '？']) && kinds & is::PLEASE == 0;
+    let quotes = lower.bytes().any(|byte| matches!(byte, b'`' | b'"'));
+    let act = if asks {
+        Act::Talk
+    } else if kinds & is::RULE != 0 {
+        Act::Rule
+    } else if kinds & is::PREFERENCE != 0 {
+        Act::Preference
+    } else if kinds & is::GOAL != 0 {
+        Act::Goal
+    } else if has_value || quotes && lower.contains('`') {
+        Act::Value
+    } else {
+        Act::Talk
+    };
+    Told { act, corrects: kinds & is::CORRECTION != 0, may_give_value: has_value || quotes || kinds & is::SETTER != 0 }
 }
 
 #[cfg(test)]
@@ -452,10 +359,11 @@ mod tests {
     use super::*;
 
     fn replaced(texts: &[&str]) -> Vec<bool> {
-        let mut sentences: Vec<Sentence> =
-            texts.iter().enumerate().map(|(order, text)| Sentence::new(text, order)).collect();
-        mark_replaced(&mut sentences);
-        sentences.iter().map(|sentence| sentence.replaced).collect()
+        let mut speech = Speech::default();
+        for (order, text) in texts.iter().enumerate() {
+            speech.push(text, order);
+        }
+        speech.finish().iter().map(|sentence| sentence.replaced).collect()
     }
 
     #[test]
@@ -488,6 +396,7 @@ mod tests {
     #[test]
     fn sentences_end_where_a_reader_ends_them() {
         assert_eq!(split("Keep v2.1. Use e.g. Rust. Done?"), ["Keep v2.1.", "Use e.g. Rust.", "Done?"]);
+        assert_eq!(split("No unwrap in src/. Tests may. Done."), ["No unwrap in src/. Tests may.", "Done."]);
         assert_eq!(split("- one\n- two. Three"), ["one", "two.", "Three"]);
         assert_eq!(split("直して。テストも。"), ["直して。", "テストも。"]);
         assert!(split("\n --- \n").is_empty());
@@ -503,8 +412,12 @@ mod tests {
             ("The port is 8080.", Act::Value),
             ("Thanks, that looks good.", Act::Talk),
             ("Can two readings collide?", Act::Talk),
+            ("不要修改数据库。", Act::Rule),
+            ("请把超时改为30秒。", Act::Goal),
+            ("今天天气不错。", Act::Talk),
+            ("Никогда не трогай миграции.", Act::Rule),
         ] {
-            assert_eq!(Sentence::new(text, 0).act, act, "{text}");
+            assert_eq!(act_of(&text.to_lowercase()).act, act, "{text}");
         }
     }
 }

@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Message, Role, Source, Usage};
 use crate::session::Session;
 use crate::transcript::anthropic::{
     as_content, read_blocks, read_usage, read_user_content, write_content, write_result,
 };
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint};
-use crate::transcript::outline::{Exporter, IdRules, Outline};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{rfc3339, rfc3339_ms};
 use crate::transcript::provenance::{injected_kind, split_user_content};
 use crate::transcript::report::Repair;
@@ -25,47 +25,64 @@ use crate::transcript::report::Repair;
 struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     subtype: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     parent_uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     session_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     cwd: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     version: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     git_branch: Option<String>,
-    #[serde(default)]
-    is_sidechain: bool,
-    #[serde(default)]
-    is_meta: bool,
-    #[serde(default)]
-    is_compact_summary: bool,
-    #[serde(default)]
-    is_api_error_message: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_sidechain: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    is_meta: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    is_compact_summary: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    is_api_error_message: Option<bool>,
     message: Option<ApiMessage>,
     attachment: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "lenient")]
     compact_metadata: Option<CompactMetadata>,
 }
 
 #[derive(Deserialize)]
 struct ApiMessage {
+    #[serde(default, deserialize_with = "lenient")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
     content: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     usage: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CompactMetadata {
+    #[serde(default, deserialize_with = "lenient")]
     preserved_segment: Option<PreservedSegment>,
+    #[serde(default, deserialize_with = "lenient")]
     preserved_messages: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PreservedSegment {
+    #[serde(default, deserialize_with = "lenient")]
     head_uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     anchor_uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     tail_uuid: Option<String>,
 }
 
@@ -96,6 +113,8 @@ pub(in crate::transcript) struct SessionFile {
     seen: HashSet<String>,
     /// Position in the live part of the answer that has an API message id.
     answers: HashMap<String, usize>,
+    /// Messages that began before the newest fold: what they report is of a request from before it.
+    folded_answers: HashSet<String>,
     boundary: Option<Boundary>,
 }
 
@@ -110,7 +129,7 @@ impl Lines for SessionFile {
             assembly.report.repair(Repair::RecordRepeated, place);
             return Ok(());
         }
-        if line.is_sidechain {
+        if line.is_sidechain == Some(true) {
             assembly.report.skip("sidechain", place);
             return Ok(());
         }
@@ -205,7 +224,7 @@ impl SessionFile {
         base.append(&mut kept);
         base.extend(behind);
         assembly.fold(base);
-        self.answers.clear();
+        self.folded_answers.extend(self.answers.drain().map(|(id, _)| id));
     }
 
     fn user(&mut self, assembly: &mut Assembly, place: u64, mut line: Line) {
@@ -213,7 +232,7 @@ impl SessionFile {
         let content = line.message.take().and_then(|message| message.content);
         let uuid = line.uuid.as_deref();
         let (results, rest) = read_user_content(content);
-        if line.is_compact_summary {
+        if line.is_compact_summary == Some(true) {
             assembly.report.map("user isCompactSummary", place);
             self.fold(assembly, place, &line, rest);
             return;
@@ -222,11 +241,18 @@ impl SessionFile {
         for result in results {
             assembly.push(Item::new(place, result).at(time).keyed(uuid));
         }
-        let otherwise = if line.is_meta { Source::other("meta") } else { Source::user() };
+        let is_meta = line.is_meta == Some(true);
+        let otherwise = if is_meta { Source::other("meta") } else { Source::user() };
         let messages = split_user_content(place, rest, &otherwise);
         if messages.iter().any(|message| message.source.is_user()) {
-            self.leave_branch(assembly, place, line.parent_uuid.as_deref());
-        } else if line.is_meta {
+            if let Some(parent) = &line.parent_uuid {
+                let before = assembly.live.len();
+                assembly.leave_branch(parent, place);
+                if assembly.live.len() != before {
+                    self.answers.clear();
+                }
+            }
+        } else if is_meta {
             kind = "user isMeta";
         }
         for (index, mut message) in messages.into_iter().enumerate() {
@@ -238,31 +264,12 @@ impl SessionFile {
         assembly.report.map(kind, place);
     }
 
-    /// A prompt of the person that goes on from before an earlier prompt leaves that one's branch.
-    fn leave_branch(&mut self, assembly: &mut Assembly, place: u64, parent: Option<&str>) {
-        let Some(parent) = parent else { return };
-        let Some(at) = assembly.live.iter().rposition(|item| item.has_key(parent)) else { return };
-        let prompts_behind = assembly.live.iter().skip(at + 1).any(|item| item.is_user());
-        if prompts_behind {
-            // Results of the parent's own step stand behind it; they belong to it.
-            let end = assembly
-                .live
-                .iter()
-                .skip(at + 1)
-                .position(|item| !matches!(item.message.source, Source::Tool { .. }))
-                .map_or(assembly.live.len(), |more| at + 1 + more);
-            assembly.live.truncate(end);
-            self.answers.retain(|_, answer| *answer < end);
-            assembly.report.repair(Repair::BranchLeft, place);
-        }
-    }
-
     fn answer(&mut self, assembly: &mut Assembly, place: u64, line: Line) {
         let Some(message) = line.message else {
             assembly.report.unreadable(place, "an assistant record needs a message");
             return;
         };
-        if line.is_api_error_message || message.model.as_deref() == Some("<synthetic>") {
+        if line.is_api_error_message == Some(true) || message.model.as_deref() == Some("<synthetic>") {
             assembly.report.skip("assistant error", place);
             return;
         }
@@ -286,7 +293,7 @@ impl SessionFile {
         read.id = line.uuid.clone().unwrap_or_default();
         let time = line.timestamp.as_deref().and_then(rfc3339_ms);
         let mut item = Item::new(place, read).at(time).keyed(line.uuid.as_deref());
-        item.usage = usage;
+        item.usage = usage.filter(|_| !message.id.as_ref().is_some_and(|id| self.folded_answers.contains(id)));
         if let Some(id) = message.id {
             self.answers.insert(id, assembly.live.len());
         }
@@ -358,11 +365,11 @@ fn text_within(value: &Value) -> Option<&str> {
     }
 }
 
-const IDS: IdRules = IdRules { longest: 128, plain: true, unique: true };
+const CALLS: CallRules = CallRules { longest: 128, plain: true, unique: true, answer_all: false };
 
 /// The records that make the session's surface the live part: a boundary, the checkpoint as its summary, and what was kept, again.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let options = exporter.options;
     let mut ids = options.record_ids(session);
     let time = rfc3339(options.time_of(session));
@@ -397,7 +404,7 @@ pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Ex
     });
     record("system", boundary, &mut parent);
     for part in &outline.parts {
-        let content = write_content(part, true, &mut exporter.report);
+        let content = write_content(part, true, exporter.options, &mut exporter.report);
         if part.is_answer {
             if content.is_empty() {
                 continue;

@@ -8,19 +8,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Extra, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint, guessed_kit};
-use crate::transcript::outline::{Exporter, IdRules, Outline};
-use crate::transcript::parts::{rfc3339, rfc3339_ms};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
+use crate::transcript::parts::{rfc3339, time_ms};
 use crate::transcript::report::Repair;
 use crate::transcript::responses::{read_item, write_items};
 
 #[derive(Deserialize)]
 struct Line<'a> {
-    #[serde(borrow, default)]
-    timestamp: Option<Cow<'a, str>>,
+    #[serde(default)]
+    timestamp: Option<Value>,
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -29,15 +29,21 @@ struct Line<'a> {
 
 #[derive(Deserialize)]
 struct SessionMeta {
+    #[serde(default, deserialize_with = "lenient")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     cwd: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     model_provider: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     base_instructions: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     context_window: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct TurnContext {
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
 }
 
@@ -55,6 +61,7 @@ struct EventKind<'a> {
 
 #[derive(Deserialize)]
 struct TaskStarted {
+    #[serde(default, deserialize_with = "lenient")]
     model_context_window: Option<u64>,
 }
 
@@ -70,20 +77,22 @@ struct TokenCount {
 
 #[derive(Deserialize)]
 struct TokenInfo {
+    #[serde(default, deserialize_with = "lenient")]
     last_token_usage: Option<LastUsage>,
+    #[serde(default, deserialize_with = "lenient")]
     model_context_window: Option<u64>,
 }
 
 #[derive(Deserialize)]
 struct LastUsage {
-    #[serde(default)]
-    input_tokens: u64,
-    #[serde(default)]
-    cached_input_tokens: u64,
-    #[serde(default)]
-    output_tokens: u64,
-    #[serde(default)]
-    reasoning_output_tokens: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    cached_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    reasoning_output_tokens: Option<u64>,
 }
 
 /// Where the newest fold stands among the turns.
@@ -109,7 +118,7 @@ pub(in crate::transcript) struct Rollout {
 impl Lines for Rollout {
     fn line(&mut self, assembly: &mut Assembly, place: u64, text: &str) -> Result<(), serde_json::Error> {
         let line: Line<'_> = serde_json::from_str(text)?;
-        let time = line.timestamp.as_deref().and_then(rfc3339_ms);
+        let time = line.timestamp.as_ref().and_then(time_ms);
         let payload = line.payload.get();
         match line.kind.as_ref() {
             "session_meta" => {
@@ -279,17 +288,21 @@ impl Rollout {
 /// The last usage is of one call. Just after a fold its parts are zero and only an estimate of the total stands there.
 fn note_usage(assembly: &mut Assembly, place: u64, info: &TokenInfo) {
     assembly.window = info.model_context_window.filter(|window| *window > 0).or(assembly.window);
-    let Some(last) = info.last_token_usage.as_ref().filter(|last| last.input_tokens > 0) else { return };
-    if last.cached_input_tokens > last.input_tokens {
+    let Some(last) = &info.last_token_usage else { return };
+    let (input, cached) = (last.input_tokens.unwrap_or(0), last.cached_input_tokens.unwrap_or(0));
+    if input == 0 {
+        return;
+    }
+    if cached > input {
         assembly.report.repair(Repair::UsageNotBelieved, place);
         return;
     }
     let usage = Usage {
-        input_tokens: last.input_tokens - last.cached_input_tokens,
-        output_tokens: last.output_tokens,
-        cache_read_tokens: Some(last.cached_input_tokens).filter(|tokens| *tokens > 0),
+        input_tokens: input - cached,
+        output_tokens: last.output_tokens.unwrap_or(0),
+        cache_read_tokens: Some(cached).filter(|tokens| *tokens > 0),
         cache_write_tokens: None,
-        reasoning_tokens: Some(last.reasoning_output_tokens).filter(|tokens| *tokens > 0),
+        reasoning_tokens: last.reasoning_output_tokens.filter(|tokens| *tokens > 0),
         extra: Extra::default(),
     };
     if let Some(answer) = assembly.live.iter_mut().rev().find(|item| item.is_assistant()) {
@@ -323,11 +336,11 @@ fn mark_summary(live: &mut Vec<Item>, place: u64, time: Option<i64>, text: &str)
     }
 }
 
-const IDS: IdRules = IdRules { longest: usize::MAX, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: usize::MAX, plain: false, unique: false, answer_all: false };
 
 /// The record that makes the session's surface the live part of a rollout: a fold that names all of it.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let history = write_items(&outline, exporter, true);
     let summary = session
         .messages()

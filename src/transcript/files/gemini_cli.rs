@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Extra, Message, Role, ToolCall, Usage};
 use crate::transcript::assembly::{Assembly, Item, result_message};
 use crate::transcript::gemini::{Parts, push_user, read_parts};
@@ -45,7 +45,7 @@ impl Lines for SessionFile {
         if map.contains_key("$set") {
             assembly.report.skip("$set", place);
         } else if let Some(back) = map.get("$rewindTo").and_then(Value::as_str) {
-            if assembly.rewind_to(back).is_some_and(|dropped| dropped > 0) {
+            if assembly.rewind_to(back, place).is_some_and(|dropped| dropped > 0) {
                 assembly.report.repair(Repair::BranchLeft, place);
             }
             assembly.report.map("$rewindTo", place);
@@ -68,7 +68,7 @@ fn read_record(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>)
             let parts = read_parts(assembly, place, map.shift_remove("content"));
             push_user(assembly, place, time, id.as_deref(), parts);
         }
-        "gemini" | "assistant" | "model" => read_answer(assembly, place, time, id, map),
+        "gemini" | "assistant" | "model" => read_answer(assembly, place, time, id.as_deref(), map),
         other => {
             assembly.report.skip(other, place);
             return;
@@ -78,13 +78,7 @@ fn read_record(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>)
 }
 
 /// An answer holds its calls, and each call its result.
-fn read_answer(
-    assembly: &mut Assembly,
-    place: u64,
-    time: Option<i64>,
-    id: Option<String>,
-    mut map: Map<String, Value>,
-) {
+fn read_answer(assembly: &mut Assembly, place: u64, time: Option<i64>, id: Option<&str>, mut map: Map<String, Value>) {
     let model = take_text(&mut map, "model");
     assembly.note_model(Some("google"), model.as_deref());
     let mut content = Vec::new();
@@ -133,12 +127,12 @@ fn read_answer(
         return;
     }
     let mut message = Message::new("", Role::Assistant, assembly.model_source(), content);
-    message.id = id.clone().unwrap_or_default();
-    let mut item = Item::new(place, message).at(time).keyed(id.as_deref());
+    message.id = id.unwrap_or_default().to_owned();
+    let mut item = Item::new(place, message).at(time).keyed(id);
     item.usage = take_map(&mut map, "tokens").and_then(|tokens| read_tokens(&tokens));
     assembly.push(item);
     for result in results {
-        assembly.push(Item::new(place, result).at(time).keyed(id.as_deref()));
+        assembly.push(Item::new(place, result).at(time).keyed(id));
     }
 }
 
@@ -168,16 +162,23 @@ fn read_tokens(tokens: &Map<String, Value>) -> Option<Usage> {
 struct StreamLine {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     session_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     role: Option<String>,
     content: Option<Value>,
-    #[serde(default)]
-    delta: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    delta: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
     tool_name: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     tool_id: Option<String>,
     parameters: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     status: Option<String>,
     output: Option<Value>,
     error: Option<Value>,
@@ -208,8 +209,8 @@ impl Lines for Stream {
                 if line.role.as_deref() == Some("user") {
                     assembly.live.extend(user_items(place, time, None, content));
                 } else {
-                    self.in_pieces = line.delta;
-                    say(assembly, place, time, content, was_in_pieces && line.delta);
+                    self.in_pieces = line.delta == Some(true);
+                    say(assembly, place, time, content, was_in_pieces && self.in_pieces);
                 }
             }
             "tool_use" => {

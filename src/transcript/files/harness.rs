@@ -146,12 +146,12 @@ impl Log {
             return;
         };
         assembly.report.map(&kind, place);
-        self.place(assembly, Node { seq, item: item.at(time), is_system }, op);
+        self.place(assembly, Node { seq, item: item.at(time), is_system }, op.as_ref());
     }
 
     /// Puts a node where its operation says: at the end, or in the place of a run of nodes.
-    fn place(&mut self, assembly: &mut Assembly, node: Node, op: Option<Value>) {
-        let run = op.as_ref().and_then(Value::as_object).and_then(|op| {
+    fn place(&mut self, assembly: &mut Assembly, node: Node, op: Option<&Value>) {
+        let run = op.and_then(Value::as_object).and_then(|op| {
             let end = |names: [&str; 2]| names.iter().find_map(|name| op.get(*name)).and_then(Value::as_u64);
             let at = |seq: u64| self.nodes.iter().position(|node| node.seq == seq);
             Some((at(end(["start", "startSeq"])?)?, at(end(["end", "endSeq"])?)?))

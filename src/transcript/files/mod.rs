@@ -10,7 +10,16 @@ pub(super) mod pi;
 pub(super) mod qwen_code;
 pub(super) mod swe_agent;
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
 use super::assembly::Assembly;
+
+/// A field beside the conversation: one of another type than expected is as good as absent, and costs no record.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
+}
 
 /// A format of one record a line.
 pub(super) trait Lines {

@@ -116,7 +116,7 @@ fn read_file(mut map: Map<String, Value>) -> Block {
         named.insert("filename".into(), name);
     }
     let kind = crate::message::MediaKind::Document;
-    media_of_url(url, media_type, kind, extra_of(API, named))
+    media_of_url(url, media_type, kind, &extra_of(API, named))
 }
 
 fn read_answer(

@@ -71,7 +71,7 @@ impl Events {
                 for url in take_list(&mut args, "image_urls").unwrap_or_default() {
                     if let Value::String(url) = url {
                         let kind = crate::message::MediaKind::Image;
-                        content.push(crate::transcript::parts::media_of_url(url, None, kind, Extra::default()));
+                        content.push(crate::transcript::parts::media_of_url(url, None, kind, &Extra::default()));
                     }
                 }
                 assembly.live.extend(user_items(place, time, key.as_deref(), content));

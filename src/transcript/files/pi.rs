@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Extra, Message, Role, Source, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint, model_source, opaque, result_message};
-use crate::transcript::outline::{Exporter, IdRules, Outline};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{
     extra_of, media_of_data, reasoning_block, rfc3339, take_map, take_text, text_block, time_ms,
 };
@@ -23,19 +23,31 @@ const API: &str = "pi";
 struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     parent_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     cwd: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     version: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     model_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     provider: Option<String>,
     message: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "lenient")]
     custom_type: Option<String>,
     content: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     summary: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     first_kept_entry_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     first_kept_entry_index: Option<u64>,
 }
 
@@ -294,7 +306,7 @@ fn read_block(value: Value) -> Block {
         Some("image") => {
             let media_type = take_text(&mut map, "mimeType");
             if let Some(data) = take_text(&mut map, "data") {
-                return media_of_data(media_type, data, Extra::default());
+                return media_of_data(media_type, data, &Extra::default());
             }
         }
         _ => {}
@@ -315,13 +327,13 @@ fn read_usage(usage: &Map<String, Value>) -> Option<Usage> {
     (read.total_tokens() > 0).then_some(read)
 }
 
-const IDS: IdRules = IdRules { longest: usize::MAX, plain: false, unique: false };
+const CALLS: CallRules = CallRules { longest: usize::MAX, plain: false, unique: false, answer_all: false };
 
 /// The entry that folds a file as the session is folded: the checkpoint, and the first entry that was kept.
 ///
 /// A file keeps its entries as they are, so the kept part must be one that the file holds; what was shortened there stays whole.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let outline = Outline::new(session, CALLS, &mut exporter.report);
     let checkpoint = outline.parts.iter().rposition(|part| part.message.source.is_checkpoint());
     let Some(checkpoint) = checkpoint else { return Vec::new() };
     let summary = outline.parts.get(checkpoint).map(|part| part.message.text()).unwrap_or_default();

@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Lines;
+use super::{Lines, lenient};
 use crate::message::{Block, Message, Role, Source, Usage};
 use crate::session::Session;
 use crate::transcript::assembly::{Assembly, Item, foreign_checkpoint};
-use crate::transcript::gemini::{IDS, Parts, push_user, read_content, read_parts, read_usage, write_contents};
-use crate::transcript::outline::{Exporter, Outline};
+use crate::transcript::gemini::{CALLS, Parts, push_user, read_content, read_parts, read_usage, write_contents};
+use crate::transcript::outline::{CallRules, Exporter, Outline};
 use crate::transcript::parts::{rfc3339, rfc3339_ms};
 use crate::transcript::report::Repair;
 
@@ -17,20 +17,34 @@ use crate::transcript::report::Repair;
 struct Line {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default, deserialize_with = "lenient")]
     subtype: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    parent_uuid: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     session_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     cwd: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     version: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     git_branch: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     context_window_size: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
     usage_metadata: Option<Map<String, Value>>,
-    #[serde(default)]
-    is_sidechain: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    is_sidechain: Option<bool>,
     message: Option<Content>,
+    #[serde(default, deserialize_with = "lenient")]
     tool_call_result: Option<ToolCallResult>,
+    #[serde(default, deserialize_with = "lenient")]
     system_payload: Option<Map<String, Value>>,
 }
 
@@ -41,6 +55,7 @@ struct Content {
 
 #[derive(Deserialize)]
 struct ToolCallResult {
+    #[serde(default, deserialize_with = "lenient")]
     status: Option<String>,
 }
 
@@ -52,7 +67,7 @@ impl Lines for ChatFile {
     fn line(&mut self, assembly: &mut Assembly, place: u64, text: &str) -> Result<(), serde_json::Error> {
         let line: Line = serde_json::from_str(text)?;
         note_envelope(assembly, &line);
-        if line.is_sidechain {
+        if line.is_sidechain == Some(true) {
             assembly.report.skip("sidechain", place);
             return Ok(());
         }
@@ -64,6 +79,9 @@ impl Lines for ChatFile {
             ("system", Some("rewind")) => rewind(assembly, place, line.system_payload.as_ref()),
             ("system", _) => assembly.report.skip(&named("system"), place),
             ("user", None | Some("mid_turn_user_message")) => {
+                if let Some(parent) = &line.parent_uuid {
+                    assembly.leave_branch(parent, place);
+                }
                 let parts = line.message.and_then(|message| message.parts);
                 let parts = read_parts(assembly, place, parts);
                 push_user(assembly, place, time, line.uuid.as_deref(), parts);
@@ -131,7 +149,7 @@ fn answer(assembly: &mut Assembly, place: u64, time: Option<i64>, line: Line) {
     assembly.report.map("assistant", place);
     // Some versions write a thought and the call behind it as two records of one id.
     let same = |item: &&mut Item| line.uuid.as_deref().is_some_and(|uuid| item.has_key(uuid));
-    if let Some(item) = assembly.open_answer().filter(|item| same(&item)) {
+    if let Some(item) = assembly.open_answer().filter(same) {
         item.message.content.extend(content);
         item.usage = usage.or(item.usage.take());
         assembly.report.repair(Repair::MessageJoined, place);
@@ -177,7 +195,7 @@ fn rewind(assembly: &mut Assembly, place: u64, payload: Option<&Map<String, Valu
     let target = payload.and_then(|payload| payload.get("targetUuid")).and_then(Value::as_str);
     let count = payload.and_then(|payload| payload.get("truncatedCount")).and_then(Value::as_u64);
     let dropped = match (target, count) {
-        (Some(target), _) => assembly.rewind_to(target).unwrap_or(0),
+        (Some(target), _) => assembly.rewind_to(target, place).unwrap_or(0),
         (None, Some(count)) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(assembly.live.len());
             assembly.live.truncate(assembly.live.len() - count);
@@ -193,7 +211,8 @@ fn rewind(assembly: &mut Assembly, place: u64, payload: Option<&Map<String, Valu
 
 /// The record that makes the session's surface the live part: a compression with all of it as the new history.
 pub(in crate::transcript) fn append_records(session: &Session, exporter: &mut Exporter<'_>) -> Vec<Value> {
-    let outline = Outline::new(session, IDS, &mut exporter.report);
+    let calls = CallRules { answer_all: false, ..CALLS };
+    let outline = Outline::new(session, calls, &mut exporter.report);
     let history = write_contents(&outline.parts, exporter);
     let options = exporter.options;
     vec![json!({

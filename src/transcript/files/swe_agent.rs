@@ -42,11 +42,7 @@ fn read_entry(assembly: &mut Assembly, place: u64, mut map: Map<String, Value>) 
                 return;
             }
         }
-        "assistant" => {
-            if map.get("tool_calls").is_some_and(Value::is_null) {
-                map.shift_remove("tool_calls");
-            }
-        }
+        "assistant" if map.get("tool_calls").is_some_and(Value::is_null) => _ = map.shift_remove("tool_calls"),
         _ => {}
     }
     chat::read_message(assembly, place, None, Value::Object(map));

@@ -1,0 +1,376 @@
+//! Every knob by its name: what it may be, and where it stands in the policies.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::harness::whole;
+use super::{BreakerPolicy, ClearByClass, ClearOld, Policy, Retain, TrimPolicy};
+
+/// The largest whole number that every JSON reader keeps exactly.
+const MOST: u64 = (1 << 53) - 1;
+/// What a ratio of zero or less is clamped to: zero itself is out of bounds.
+const LEAST_RATIO: f64 = 0.01;
+
+/// What a knob may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Switch,
+    Count {
+        least: u64,
+        most: u64,
+    },
+    /// As `Count`, or null.
+    CountOrNull,
+    /// More than 0 and at most 1.
+    Ratio,
+    /// As `Ratio`, or null.
+    RatioOrNull,
+    /// From 0 to 0.5.
+    Half,
+    Choice(&'static [&'static str]),
+    Text,
+    /// Provider and model together, or null.
+    RouteOrNull,
+    /// A list of knobs for single routes.
+    ModelPolicies,
+}
+
+type Read = fn(&Policy, &BreakerPolicy) -> Value;
+/// Whether the value was one for this knob.
+type Write = fn(&mut Policy, &mut BreakerPolicy, &Value) -> bool;
+
+/// A knob of compaction: its name, what it does, its bounds, and where its value stands.
+#[derive(Clone, Copy)]
+pub struct Knob {
+    name: &'static str,
+    about: &'static str,
+    kind: Kind,
+    read: Read,
+    write: Write,
+}
+
+impl std::fmt::Debug for Knob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Knob").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for Knob {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// How a value fits a knob.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fit {
+    /// As it is, whole numbers written as such.
+    Within(Value),
+    /// It was outside; this is the nearest bound.
+    Clamped(Value),
+    /// It is of another type.
+    WrongType,
+}
+
+impl Knob {
+    /// Every knob, in the order of a settings page.
+    pub fn all() -> &'static [Knob] {
+        KNOBS
+    }
+
+    /// The knob of a name, as it is written in Rust (`threshold_ratio`) or in JSON (`thresholdRatio`).
+    pub fn named(name: &str) -> Option<&'static Knob> {
+        KNOBS.iter().find(|knob| knob.name == name || knob.json_name() == name)
+    }
+
+    /// Its name as the fields and the errors have it: `threshold_ratio`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its name in JSON: `thresholdRatio`.
+    pub fn json_name(&self) -> String {
+        let mut words = self.name.split('_');
+        let first = words.next().unwrap_or_default().to_owned();
+        words.fold(first, |mut name, word| {
+            let mut chars = word.chars();
+            name.extend(chars.next().map(|c| c.to_ascii_uppercase()));
+            name.push_str(chars.as_str());
+            name
+        })
+    }
+
+    /// What it does, in a sentence.
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// Its value in two policies, as JSON; null for off or for what the kit says.
+    pub fn get(&self, policy: &Policy, breaker: &BreakerPolicy) -> Value {
+        (self.read)(policy, breaker)
+    }
+
+    /// Writes a value that fits. Whether it was of the knob's type.
+    pub(super) fn put(&self, policy: &mut Policy, breaker: &mut BreakerPolicy, value: &Value) -> bool {
+        (self.write)(policy, breaker, value)
+    }
+
+    /// What a value must be, in words.
+    pub fn bounds(&self) -> String {
+        match self.kind {
+            Kind::Switch => "true or false".into(),
+            Kind::Count { least, most: MOST } => format!("a whole number of at least {least}"),
+            Kind::Count { least, most } => format!("a whole number from {least} to {most}"),
+            Kind::CountOrNull => "a whole number of at least 0, or null".into(),
+            Kind::Ratio => "more than 0 and at most 1".into(),
+            Kind::RatioOrNull => "more than 0 and at most 1, or null".into(),
+            Kind::Half => "a number from 0 to 0.5".into(),
+            Kind::Choice(choices) => format!("one of {}", choices.join(", ")),
+            Kind::Text => "a text".into(),
+            Kind::RouteOrNull => "an object of provider and model, or null".into(),
+            Kind::ModelPolicies => "a list of objects, each with a route and the knobs that differ for it".into(),
+        }
+    }
+
+    /// How a value fits.
+    pub(super) fn fit(&self, value: &Value) -> Fit {
+        match self.kind {
+            Kind::CountOrNull | Kind::RatioOrNull | Kind::RouteOrNull if value.is_null() => Fit::Within(Value::Null),
+            Kind::Switch if value.is_boolean() => Fit::Within(value.clone()),
+            Kind::Text if value.is_string() => Fit::Within(value.clone()),
+            Kind::Choice(choices) if value.as_str().is_some_and(|text| choices.contains(&text)) => {
+                Fit::Within(value.clone())
+            }
+            Kind::Count { least, most } => fit_count(value, least, most),
+            Kind::CountOrNull => fit_count(value, 0, MOST),
+            Kind::Ratio | Kind::RatioOrNull => fit_number(value, |number| number > 0.0, LEAST_RATIO, 1.0),
+            Kind::Half => fit_number(value, |number| number >= 0.0, 0.0, 0.5),
+            Kind::RouteOrNull | Kind::ModelPolicies => {
+                let (mut policy, mut breaker) = (Policy::default(), BreakerPolicy::default());
+                let reads = self.put(&mut policy, &mut breaker, value);
+                if reads { Fit::Within(value.clone()) } else { Fit::WrongType }
+            }
+            Kind::Switch | Kind::Text | Kind::Choice(_) => Fit::WrongType,
+        }
+    }
+
+    /// The JSON Schema of its values.
+    pub fn schema(&self) -> Value {
+        let mut schema = match self.kind {
+            Kind::Switch => json!({"type": "boolean"}),
+            Kind::Count { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
+            Kind::CountOrNull => json!({"type": ["integer", "null"], "minimum": 0, "maximum": MOST}),
+            Kind::Ratio => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+            Kind::RatioOrNull => json!({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}),
+            Kind::Half => json!({"type": "number", "minimum": 0, "maximum": 0.5}),
+            Kind::Choice(choices) => json!({"type": "string", "enum": choices}),
+            Kind::Text => json!({"type": "string"}),
+            Kind::RouteOrNull => json!({
+                "type": ["object", "null"],
+                "properties": {"provider": {"type": "string", "minLength": 1}, "model": {"type": "string", "minLength": 1}},
+                "required": ["provider", "model"],
+                "additionalProperties": false,
+            }),
+            Kind::ModelPolicies => json!({
+                "type": "array",
+                "items": {"type": "object", "required": ["route"]},
+            }),
+        };
+        if let Some(map) = schema.as_object_mut() {
+            map.insert("description".into(), json!(self.about));
+        }
+        schema
+    }
+}
+
+fn fit_count(value: &Value, least: u64, most: u64) -> Fit {
+    if let Some(count) = whole(value) {
+        let nearest = count.clamp(least, most);
+        return if nearest == count { Fit::Within(json!(count)) } else { Fit::Clamped(json!(nearest)) };
+    }
+    match value.as_f64().filter(|number| number.fract() == 0.0) {
+        Some(number) => Fit::Clamped(json!(if number < 0.0 { least } else { most })),
+        None => Fit::WrongType,
+    }
+}
+
+fn fit_number(value: &Value, is_enough: fn(f64) -> bool, least: f64, most: f64) -> Fit {
+    match value.as_f64() {
+        Some(number) if number > most => Fit::Clamped(json!(most)),
+        Some(number) if is_enough(number) => Fit::Within(json!(number)),
+        Some(_) => Fit::Clamped(json!(least)),
+        None => Fit::WrongType,
+    }
+}
+
+fn write<T: DeserializeOwned>(place: &mut T, value: &Value) -> bool {
+    T::deserialize(value).map(|value| *place = value).is_ok()
+}
+
+/// Writes a field of a part that may be switched off: null switches it off, a value switches it on.
+fn write_part<P: Default, T: DeserializeOwned>(
+    part: &mut Option<P>,
+    field: fn(&mut P) -> &mut T,
+    value: &Value,
+) -> bool {
+    if value.is_null() {
+        *part = None;
+        return true;
+    }
+    write(field(part.get_or_insert_default()), value)
+}
+
+/// A knob that is a field of the policy.
+macro_rules! field {
+    ($name:ident, $kind:expr, $about:literal) => {
+        Knob {
+            name: stringify!($name),
+            about: $about,
+            kind: $kind,
+            read: |policy, _| json!(policy.$name),
+            write: |policy, _, value| write(&mut policy.$name, value),
+        }
+    };
+}
+
+/// A knob of a part of the pruner that may be switched off.
+macro_rules! part {
+    ($name:ident, $part:ident . $field:ident : $type:ty, $about:literal) => {
+        Knob {
+            name: stringify!($name),
+            about: $about,
+            kind: Kind::CountOrNull,
+            read: |policy, _| json!(policy.prune.$part.as_ref().map(|part| &part.$field)),
+            write: |policy, _, value| write_part(&mut policy.prune.$part, |part: &mut $type| &mut part.$field, value),
+        }
+    };
+}
+
+/// A knob of the breaker.
+macro_rules! breaker {
+    ($name:ident, $kind:expr, $about:literal) => {
+        Knob {
+            name: stringify!($name),
+            about: $about,
+            kind: $kind,
+            read: |_, breaker| json!(breaker.$name),
+            write: |_, breaker, value| write(&mut breaker.$name, value),
+        }
+    };
+}
+
+const ANY_COUNT: Kind = Kind::Count { least: 0, most: MOST };
+const PERCENT: Kind = Kind::Count { least: 0, most: 100 };
+const TIMES: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
+
+static KNOBS: &[Knob] = &[
+    field!(auto, Kind::Switch, "Whether automatic triggers do anything."),
+    field!(threshold_ratio, Kind::Ratio, "Share of the window at which compaction is due."),
+    field!(headroom_tokens, ANY_COUNT, "Tokens kept free under the window beside the output reservation."),
+    field!(reserve_output, Kind::Switch, "Whether the output reservation of the next request is kept free."),
+    field!(output_reserve_cap_tokens, Kind::CountOrNull, "The most that is kept free for output; null for no cap."),
+    Knob {
+        name: "retain_ratio",
+        about: "Share of the window that stays verbatim, below the threshold; instead of retain_tokens.",
+        kind: Kind::RatioOrNull,
+        read: |policy, _| match policy.retain {
+            Retain::Ratio(ratio) => json!(ratio),
+            Retain::Tokens(_) => Value::Null,
+        },
+        write: |policy, _, value| {
+            value.is_null() || value.as_f64().map(|ratio| policy.retain = Retain::Ratio(ratio)).is_some()
+        },
+    },
+    Knob {
+        name: "retain_tokens",
+        about: "Tokens that stay verbatim; instead of retain_ratio.",
+        kind: Kind::CountOrNull,
+        read: |policy, _| match policy.retain {
+            Retain::Tokens(tokens) => json!(tokens),
+            Retain::Ratio(_) => Value::Null,
+        },
+        write: |policy, _, value| {
+            value.is_null() || value.as_u64().map(|tokens| policy.retain = Retain::Tokens(tokens)).is_some()
+        },
+    },
+    field!(max_tokens, Kind::Count { least: 1, most: MOST }, "Output cap of the summary request, in tokens."),
+    field!(
+        keep_user_tokens,
+        Kind::CountOrNull,
+        "Tokens of the person's own words quoted beside the summary; null for the kit's."
+    ),
+    field!(min_body_tokens, Kind::CountOrNull, "Tokens that a summary's body needs at least; null for the kit's."),
+    field!(pre_warm_percent, PERCENT, "Percent of the window at which a finished turn folds ahead of need; 0 is off."),
+    field!(post_turn_percent, PERCENT, "Percent of the window at which a finished turn folds; 0 is off."),
+    field!(absolute_token_limit, ANY_COUNT, "Tokens at which compaction is due whatever the window; 0 is off."),
+    field!(
+        budget_scope,
+        Kind::Choice(&["thread", "turn"]),
+        "Whether the pre-warm and post-turn levels look at the whole conversation or at what the turn added."
+    ),
+    field!(min_fold_tokens, ANY_COUNT, "A fold ahead of need that would free fewer tokens than this is not begun."),
+    field!(
+        summary_retries,
+        Kind::CountOrNull,
+        "How often a summary that cannot be used is asked for again; null for the kit's."
+    ),
+    field!(
+        compaction_retries,
+        TIMES,
+        "How often another fold is tried while the first left the conversation above its level."
+    ),
+    field!(overflow_retries, TIMES, "How often a request is repeated after recovery from its overflow."),
+    field!(drop_oldest_retries, TIMES, "How often the oldest turn is left out of a summary request that is too large."),
+    field!(checkpoint_prompt, Kind::Text, "Replaces the kit's instruction; empty keeps it."),
+    field!(summarizer, Kind::RouteOrNull, "Who writes the summary; null for the model of the conversation."),
+    field!(model_policies, Kind::ModelPolicies, "Knobs of single routes."),
+    part!(prune_threshold_chars, trim.threshold_chars: TrimPolicy, "A result with more characters is trimmed; null trims nothing."),
+    part!(prune_head_chars, trim.head_chars: TrimPolicy, "Characters that stay in front of the marker of a trimmed result."),
+    part!(prune_tail_chars, trim.tail_chars: TrimPolicy, "Characters that stay behind the marker of a trimmed result."),
+    part!(keep_recent_tool_results, clear_old.keep_recent_tool_results: ClearOld, "How many of the newest results stay when older ones are cleared; null clears none."),
+    part!(min_micro_compact_tokens, clear_old.min_micro_compact_tokens: ClearOld, "Older results are cleared only where the whole pass frees as many tokens; null clears none."),
+    Knob {
+        name: "recent_file_limit",
+        about: "How many of the files touched last are listed in a checkpoint; null for the kit's.",
+        kind: Kind::CountOrNull,
+        read: |policy, _| json!(policy.recent_file_limit),
+        write: |policy, _, value| write(&mut policy.recent_file_limit, value),
+    },
+    breaker!(
+        auto_compact_failure_limit,
+        TIMES,
+        "Automatic failures in a row that stop the automatic path; 0 is never."
+    ),
+    breaker!(cool_down_ms, ANY_COUNT, "Milliseconds after which a stopped automatic path is tried once; 0 is never."),
+    Knob {
+        name: "idle_clear_ms",
+        about: "Milliseconds without an answer after which results are cleared by class; 0 is off.",
+        kind: ANY_COUNT,
+        read: |policy, _| json!(policy.prune.idle_clear_ms),
+        write: |policy, _, value| write(&mut policy.prune.idle_clear_ms, value),
+    },
+    field!(max_request_bytes, ANY_COUNT, "Bytes of JSON at which compaction is due; 0 is off."),
+    Knob {
+        name: "clear_by_class",
+        about: "Whether old results are cleared by what their tool is for.",
+        kind: Kind::Switch,
+        read: |policy, _| json!(policy.prune.clear_by_class.is_some()),
+        write: |policy, _, value| {
+            let on = value.as_bool();
+            if on == Some(true) {
+                policy.prune.clear_by_class.get_or_insert_with(ClearByClass::default);
+            } else {
+                policy.prune.clear_by_class = None;
+            }
+            on.is_some()
+        },
+    },
+    field!(
+        verify_user_messages,
+        Kind::Switch,
+        "Whether a checkpoint's list of the person's messages is checked against the log."
+    ),
+    field!(fallback, Kind::Choice(&["none", "extractive"]), "Who writes a summary when no model answers."),
+    field!(min_gain_ratio, Kind::Half, "Share of the total that an automatic fold must save."),
+    field!(target_gap_ratio, Kind::Half, "How far under its level a fold must come, as a share of the window."),
+];

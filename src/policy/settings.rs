@@ -1,0 +1,257 @@
+//! Settings: the knobs that somebody set, and how they move a preset's column.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::knobs::Fit;
+use super::{BreakerPolicy, Knob, Policy, PolicyError, RuleSet};
+
+/// A setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// Settings are an object of knobs.
+    #[error("settings are {found}; they must be an object of knobs")]
+    NoObject {
+        /// What was found.
+        found: String,
+    },
+    /// No knob has this name.
+    #[error("no knob is called {name:?}; there are {known}")]
+    UnknownKnob {
+        /// The name.
+        name: String,
+        /// The known names.
+        known: String,
+    },
+    /// A value of another type, or outside the bounds where nothing is clamped.
+    #[error("{knob} is {value}; it must be {bounds}")]
+    BadValue {
+        /// The knob.
+        knob: &'static str,
+        /// The value.
+        value: String,
+        /// What would be right.
+        bounds: String,
+    },
+    /// The value is asked for as another type than it has.
+    #[error("{knob} is {value}, which is not what it was asked for as")]
+    OtherType {
+        /// The knob.
+        knob: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// The knobs do not go together.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+impl SettingsError {
+    /// A stable name for the kind of error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoObject { .. } => "no-object",
+            Self::UnknownKnob { .. } => "unknown-knob",
+            Self::BadValue { .. } => "bad-value",
+            Self::OtherType { .. } => "other-type",
+            Self::Policy(error) => error.code(),
+        }
+    }
+}
+
+/// A value that was outside its bounds, and the bound that is used instead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clamp {
+    /// The knob.
+    pub knob: &'static str,
+    /// What was set.
+    pub from: Value,
+    /// What is used.
+    pub to: Value,
+}
+
+impl std::fmt::Display for Clamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} was {} and is taken as {}", self.knob, self.from, self.to)
+    }
+}
+
+/// The knobs that somebody set. What is not set is what the preset's column says.
+///
+/// ```
+/// use arya_presets::Settings;
+///
+/// let mut settings = Settings::default();
+/// settings.set("threshold_ratio", 0.7)?;
+/// assert_eq!(settings.get("threshold_ratio")?, Some(0.7));
+/// assert_eq!(settings.get::<u64>("max_tokens")?, None);
+/// # Ok::<(), arya_presets::SettingsError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings(BTreeMap<&'static str, Value>);
+
+impl Settings {
+    /// Reads a settings file. Under [`RuleSet::Default`] a number outside its bounds is clamped and reported; wrong types and
+    /// unknown knobs are refused. Under [`RuleSet::Harness`] everything is.
+    pub fn from_json(value: &Value, rule_set: RuleSet) -> Result<(Self, Vec<Clamp>), SettingsError> {
+        let map = value.as_object().ok_or_else(|| SettingsError::NoObject { found: value.to_string() })?;
+        let (mut settings, mut clamps) = (Self::default(), Vec::new());
+        for (name, value) in map {
+            let knob = knob(name)?;
+            let value = match knob.fit(value) {
+                Fit::Within(value) => value,
+                Fit::Clamped(to) if rule_set == RuleSet::Default => {
+                    clamps.push(Clamp { knob: knob.name(), from: value.clone(), to: to.clone() });
+                    to
+                }
+                Fit::Clamped(_) | Fit::WrongType => return Err(bad(knob, value)),
+            };
+            settings.0.insert(knob.name(), value);
+        }
+        Ok((settings, clamps))
+    }
+
+    /// What was set, as a settings file holds it.
+    pub fn to_json(&self) -> Value {
+        let names = Knob::all().iter().filter_map(|knob| Some((knob.json_name(), self.0.get(knob.name())?.clone())));
+        Value::Object(names.collect())
+    }
+
+    /// The value of a knob, if it is set.
+    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, SettingsError> {
+        let knob = knob(name)?;
+        let Some(value) = self.0.get(knob.name()) else { return Ok(None) };
+        let typed = T::deserialize(value);
+        typed.map(Some).map_err(|_| SettingsError::OtherType { knob: knob.name(), value: value.to_string() })
+    }
+
+    /// Sets a knob. A value from code is never clamped: outside its bounds it is refused.
+    pub fn set(&mut self, name: &str, value: impl Serialize) -> Result<(), SettingsError> {
+        let knob = knob(name)?;
+        let value = serde_json::to_value(value).unwrap_or_default();
+        let Fit::Within(value) = knob.fit(&value) else { return Err(bad(knob, &value)) };
+        self.0.insert(knob.name(), value);
+        Ok(())
+    }
+
+    /// Unsets a knob, so that the preset's column holds again.
+    pub fn unset(&mut self, name: &str) -> Result<(), SettingsError> {
+        self.0.remove(knob(name)?.name());
+        Ok(())
+    }
+}
+
+fn knob(name: &str) -> Result<&'static Knob, SettingsError> {
+    Knob::named(name).ok_or_else(|| {
+        let known: Vec<_> = Knob::all().iter().map(Knob::name).collect();
+        SettingsError::UnknownKnob { name: name.into(), known: known.join(", ") }
+    })
+}
+
+fn bad(knob: &Knob, value: &Value) -> SettingsError {
+    SettingsError::BadValue { knob: knob.name(), value: value.to_string(), bounds: knob.bounds() }
+}
+
+/// The service under which a preset's policy is known, and which of its knobs settings do not move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyService {
+    /// Its name, `aryaStandardPolicy` for one.
+    pub name: String,
+    /// Whether the preset has an instance of its own although another preset publishes the same name.
+    #[serde(default)]
+    pub own_realm: bool,
+    /// Knobs that settings do not move, by name.
+    #[serde(default)]
+    pub pinned: Vec<String>,
+}
+
+/// A column that settings have moved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppliedSettings {
+    /// The policy.
+    pub policy: Policy,
+    /// The breaker's.
+    pub breaker: BreakerPolicy,
+    /// Knobs that were set and are pinned, so that the column's value stands.
+    pub pinned: Vec<&'static str>,
+}
+
+impl PolicyService {
+    /// A service with a name, whose knobs all move.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), own_realm: false, pinned: Vec::new() }
+    }
+
+    /// Pins knobs.
+    pub fn pinning(mut self, knobs: &[&str]) -> Self {
+        self.pinned.extend(knobs.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// Gives it a realm of its own.
+    pub fn in_own_realm(mut self) -> Self {
+        self.own_realm = true;
+        self
+    }
+
+    /// Whether a knob is pinned.
+    pub fn pins(&self, knob: &Knob) -> bool {
+        self.pinned.iter().any(|name| Knob::named(name) == Some(knob))
+    }
+
+    /// Moves a column by settings. Pinned knobs stay and are named; knobs that do not go together are refused.
+    pub fn apply(
+        &self,
+        policy: &Policy,
+        breaker: &BreakerPolicy,
+        settings: &Settings,
+    ) -> Result<AppliedSettings, SettingsError> {
+        let mut applied = AppliedSettings { policy: policy.clone(), breaker: *breaker, pinned: Vec::new() };
+        let free = |name: &str| Knob::named(name).is_some_and(|knob| !self.pins(knob));
+        let is_set = |name: &str| settings.0.get(name).is_some_and(|value| !value.is_null()) && free(name);
+        if is_set("retain_ratio") && is_set("retain_tokens") {
+            let (first, second) = ("retain_ratio", "retain_tokens");
+            return Err(PolicyError::Exclusive { scope: String::new(), first, second }.into());
+        }
+        for knob in Knob::all() {
+            let Some(value) = settings.0.get(knob.name()) else { continue };
+            if self.pins(knob) {
+                applied.pinned.push(knob.name());
+            } else if !knob.put(&mut applied.policy, &mut applied.breaker, value) {
+                return Err(bad(knob, value));
+            }
+        }
+        applied.policy.validate()?;
+        Ok(applied)
+    }
+
+    /// The JSON Schema of the group, for a settings page: bounds, what each knob does, what holds while it is not set, and which
+    /// ones are pinned.
+    pub fn schema(&self, policy: &Policy, breaker: &BreakerPolicy) -> Value {
+        let mut properties = Map::new();
+        for knob in Knob::all() {
+            let mut schema = knob.schema();
+            if let Some(map) = schema.as_object_mut() {
+                let value = knob.get(policy, breaker);
+                let pinned = self.pins(knob);
+                map.insert(if pinned { "const" } else { "default" }.into(), value);
+                if pinned {
+                    map.insert("readOnly".into(), json!(true));
+                }
+            }
+            properties.insert(knob.json_name(), schema);
+        }
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": self.name,
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Settings: sparse, typed, clamped with a report, and pinned where a preset says so.
+
+#![cfg(feature = "presets")]
+#![allow(clippy::indexing_slicing, reason = "a broken test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "so may what it calls")]
+
+use arya_presets::*;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn read(value: &Value) -> (Settings, Vec<String>) {
+    let (settings, clamps) = Settings::from_json(value, RuleSet::Default).unwrap();
+    (settings, clamps.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn what_is_not_set_is_what_the_column_says() {
+    for preset in Preset::builtins() {
+        assert_eq!(preset.with_settings(&Settings::default()).unwrap(), (preset, vec![]));
+    }
+    let mut settings = Settings::default();
+    settings.set("max_tokens", 4_000).unwrap();
+    let (moved, pinned) = Preset::arya_standard().with_settings(&settings).unwrap();
+    assert_eq!((moved.policy.max_tokens, pinned), (4_000, vec![]));
+    assert_eq!(moved.policy, Policy { max_tokens: 4_000, ..Policy::arya_standard() });
+    settings.unset("maxTokens").unwrap();
+    assert_eq!(settings, Settings::default());
+}
+
+#[test]
+fn a_knob_is_read_and_set_by_either_name_and_by_its_type() {
+    let mut settings = Settings::default();
+    settings.set("thresholdRatio", 0.5).unwrap();
+    assert_eq!(settings.get::<f64>("threshold_ratio").unwrap(), Some(0.5));
+    assert_eq!(settings.get::<bool>("threshold_ratio").unwrap_err().code(), "other-type");
+    settings.set("summarizer", Route::new("p", "small")).unwrap();
+    assert_eq!(settings.get::<Route>("summarizer").unwrap(), Some(Route::new("p", "small")));
+    settings.set("budget_scope", BudgetScope::Turn).unwrap();
+    assert_eq!(settings.get::<BudgetScope>("budgetScope").unwrap(), Some(BudgetScope::Turn));
+    for name in ["", "threshold", "THRESHOLD_RATIO", "prune"] {
+        let error = settings.set(name, 1).unwrap_err();
+        assert!(error.code() == "unknown-knob" && error.to_string().contains("threshold_ratio"), "{error}");
+    }
+    let (read, clamps) = read(&settings.to_json());
+    assert_eq!((read, clamps), (settings, vec![]));
+}
+
+#[test]
+fn a_number_outside_its_bounds_in_a_file_is_clamped_used_and_reported() {
+    for (name, value, used) in [
+        ("thresholdRatio", json!(7), json!(1.0)),
+        ("thresholdRatio", json!(0), json!(0.01)),
+        ("thresholdRatio", json!(-3.5), json!(0.01)),
+        ("preWarmPercent", json!(900), json!(100)),
+        ("preWarmPercent", json!(-1), json!(0)),
+        ("maxTokens", json!(0), json!(1)),
+        ("headroomTokens", json!(-16_000), json!(0)),
+        ("headroomTokens", json!(1e300), json!(9_007_199_254_740_991_u64)),
+        ("minGainRatio", json!(0.6), json!(0.5)),
+        ("overflowRetries", json!(5_000_000_000_u64), json!(4_294_967_295_u32)),
+    ] {
+        let (settings, clamps) = read(&json!({name: value}));
+        assert_eq!(settings.to_json(), json!({name: used}));
+        let knob = Knob::named(name).unwrap().name();
+        assert_eq!(clamps, [format!("{knob} was {value} and is taken as {used}")]);
+        let error = Settings::from_json(&json!({name: value}), RuleSet::Harness).unwrap_err();
+        assert_eq!(error.code(), "bad-value", "the harness clamps nothing");
+    }
+    let (settings, clamps) = read(&json!({"headroomTokens": 16_000.0, "thresholdRatio": 1}));
+    assert_eq!((settings.to_json()["headroomTokens"].clone(), clamps.len()), (json!(16_000), 0));
+}
+
+#[test]
+fn wrong_types_unknown_keys_and_faults_across_knobs_are_refused() {
+    for (value, code) in [
+        (json!([]), "no-object"),
+        (json!(null), "no-object"),
+        (json!({"volume": 1}), "unknown-knob"),
+        (json!({"maxTokens": "many"}), "bad-value"),
+        (json!({"maxTokens": 1.5}), "bad-value"),
+        (json!({"maxTokens": null}), "bad-value"),
+        (json!({"auto": 1}), "bad-value"),
+        (json!({"summarizer": {"provider": "p"}}), "bad-value"),
+    ] {
+        let error = Settings::from_json(&value, RuleSet::Default).unwrap_err();
+        assert_eq!(error.code(), code, "{value}");
+    }
+    for (value, code) in [
+        (json!({"preWarmPercent": 95}), "out-of-bounds"),
+        (json!({"retainRatio": 0.95}), "retain-not-below-threshold"),
+        (json!({"retainRatio": 0.1, "retainTokens": 5}), "exclusive"),
+        (json!({"pruneHeadChars": 8_000}), "out-of-bounds"),
+        (json!({"summarizer": {"provider": "", "model": "m"}}), "out-of-bounds"),
+        (
+            json!({"modelPolicies": [{"route": {"provider": "p", "model": "m"}}, {"route": {"provider": "p", "model": "m"}}]}),
+            "duplicate-route",
+        ),
+    ] {
+        let (settings, _) = read(&value);
+        let error = Preset::arya_standard().with_settings(&settings).unwrap_err();
+        assert_eq!(error.code(), code, "{value}: {error}");
+    }
+}
+
+#[test]
+fn pinned_knobs_stay_and_are_named() {
+    let (settings, _) = read(&json!({
+        "thresholdRatio": 0.5, "headroomTokens": 1, "autoCompactFailureLimit": 9, "keepUserTokens": 7, "maxTokens": 4_000,
+    }));
+    let (claude, pinned) = Preset::arya_claude().with_settings(&settings).unwrap();
+    assert_eq!(pinned, ["threshold_ratio", "headroom_tokens", "auto_compact_failure_limit"]);
+    let knob = |preset: &Preset, name: &str| preset.knob(name).unwrap();
+    assert_eq!((knob(&claude, "threshold_ratio"), knob(&claude, "max_tokens")), (json!(0.99), json!(4_000)));
+    assert_eq!(claude.breaker.auto_compact_failure_limit, 3);
+    let (qwen, pinned) = Preset::arya_qwen().with_settings(&settings).unwrap();
+    assert_eq!((pinned, knob(&qwen, "threshold_ratio")), (vec!["keep_user_tokens"], json!(0.5)));
+    let (automation, pinned) = Preset::arya_automation().with_settings(&settings).unwrap();
+    assert_eq!((pinned.len(), knob(&automation, "keep_user_tokens")), (0, json!(7)));
+}
+
+#[test]
+fn a_part_of_the_pruner_is_switched_on_and_off_by_its_knobs() {
+    let (settings, _) = read(&json!({"keepRecentToolResults": 3, "clearByClass": true}));
+    let (moved, _) = Preset::arya_standard().with_settings(&settings).unwrap();
+    let clear = ClearOld { keep_recent_tool_results: 3, ..ClearOld::default() };
+    assert_eq!(moved.policy.prune.clear_old, Some(clear));
+    assert_eq!(moved.policy.prune.clear_by_class, Some(ClearByClass::default()));
+    let (settings, _) = read(&json!({"pruneThresholdChars": null, "clearByClass": false}));
+    let (moved, _) = Preset::arya_qwen().with_settings(&settings).unwrap();
+    assert_eq!((moved.policy.prune.trim, moved.policy.prune.clear_by_class), (None, None));
+}
+
+#[test]
+fn the_schema_of_a_settings_page_has_every_knob_with_default_bounds_and_pins() {
+    let schema = Preset::arya_claude().settings_schema();
+    assert_eq!(schema["title"], "aryaClaudePolicy");
+    assert_eq!(schema["additionalProperties"], false);
+    assert_eq!(schema["properties"].as_object().unwrap().len(), Knob::all().len());
+    let threshold = &schema["properties"]["thresholdRatio"];
+    assert_eq!((&threshold["const"], &threshold["readOnly"]), (&json!(0.99), &json!(true)));
+    assert_eq!(schema["properties"]["maxTokens"]["default"], 20_000);
+    assert_eq!(schema["properties"]["preWarmPercent"]["maximum"], 100);
+    for (name, property) in schema["properties"].as_object().unwrap() {
+        assert!(property["description"].as_str().unwrap().ends_with('.'), "{name}");
+        let fixed = property.get("const").is_some();
+        assert_ne!(fixed, property.get("default").is_some(), "{name}");
+    }
+    insta::assert_snapshot!(serde_json::to_string_pretty(&schema).unwrap());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.min(2_000), ..ProptestConfig::default() })]
+
+    /// Promise 8.
+    #[test]
+    fn whatever_number_stands_in_a_file_is_used_clamped_or_refused_and_never_out_of_bounds(
+        which in 0..Knob::all().len(),
+        number in prop_oneof![any::<i64>().prop_map(Value::from), any::<u64>().prop_map(Value::from), any::<f64>().prop_map(|f| json!(f))],
+    ) {
+        let knob = &Knob::all()[which];
+        if let Ok((settings, clamps)) = Settings::from_json(&json!({knob.name(): number}), RuleSet::Default) {
+            let used: Value = settings.get(knob.name()).unwrap().unwrap();
+            prop_assert!(Settings::default().set(knob.name(), &used).is_ok(), "{} as {used}", knob.name());
+            prop_assert_eq!(clamps.is_empty(), used.as_f64() == number.as_f64());
+            for preset in Preset::builtins() {
+                if let Ok((moved, _)) = preset.with_settings(&settings) {
+                    prop_assert_eq!(moved.validate().is_ok(), moved.engine().is_ok());
+                }
+            }
+        }
+    }
+}
