@@ -16,7 +16,7 @@ use arya_presets::{Message, Session};
 use common::{Rng, generate};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use serde_json::Value;
+use serde_json::{Value, json};
 use transcript_checks::format_of;
 
 /// Most acts of a generated session.
@@ -149,6 +149,34 @@ proptest! {
                 // A conversation that ends with an answer is the host's to go on from.
                 violations.retain(|violation| violation.rule != Rule::AnthropicPrefill);
                 prop_assert!(violations.is_empty(), "{target}: {violations:#?}\n{:#}", export.value);
+            }
+        }
+    }
+
+    #[test]
+    fn shortened_arguments_stay_json_with_the_keys_that_they_had(seed in any::<u64>(), longest in 0..80_usize) {
+        let mut rng = Rng::new(seed);
+        let long = |rng: &mut Rng| rng.pick(&["数据 ", "\\\"", "word ", "👩\u{200d}💻"]).repeat(rng.index(60));
+        let arguments = json!({ "path": "a.md", "content": long(&mut rng), "deep": [{ "lines": [long(&mut rng), 1, null] }] });
+        let calls = json!([{ "id": "1", "type": "function", "function": { "name": "write", "arguments": arguments.to_string() } }]);
+        let messages = json!([
+            { "role": "user", "content": "Write it." },
+            { "role": "assistant", "content": null, "tool_calls": calls },
+            { "role": "tool", "tool_call_id": "1", "content": "ok" },
+        ]);
+        let session = read_as(Target::ChatCompletions, &messages.to_string()).session;
+        let options = WriteOptions::default().with_longest_argument(longest);
+        for target in Target::APIS {
+            let export = transcript::write(&session, target, &options).unwrap();
+            prop_assert!(transcript::validate(target, &export.value).is_empty());
+            let back = read_as(target, &export.to_text());
+            let call = back.session.messages().find_map(|message| message.tool_calls().next().cloned()).unwrap();
+            let written: Value = serde_json::from_str(&call.arguments).unwrap();
+            let lines = &written["deep"][0]["lines"];
+            prop_assert!(lines[1] == 1 && lines[2].is_null() && written.as_object().unwrap().len() == 3, "{written}");
+            for (text, whole) in [(&written["content"], &arguments["content"]), (&lines[0], &arguments["deep"][0]["lines"][0])] {
+                let (text, whole) = (text.as_str().unwrap(), whole.as_str().unwrap());
+                prop_assert!(text.len() <= whole.len(), "{text:?} of {whole:?}");
             }
         }
     }
