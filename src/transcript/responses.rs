@@ -355,10 +355,9 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
         let mut item = message_item(role, parts);
         if let Value::Object(map) = &mut item
             && message.source.kind() != "agent-message"
+            && restore_but(map, &message.extra, API, |key| matches!(key, "type" | "role" | "content"))
         {
-            if restore_but(map, &message.extra, API, |key| matches!(key, "type" | "role" | "content")) {
-                report.note(Change::FieldsDropped, part.seq);
-            }
+            report.note(Change::FieldsDropped, part.seq);
         }
         items.push((part.seq, item));
     }
