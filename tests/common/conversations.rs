@@ -459,7 +459,7 @@ pub(crate) fn damage(value: &mut Value, rng: &mut Rng) {
                     _ = map.insert(
                         rng.pick(&["type", "role", "id", "content", "extra", "text"]).to_owned(),
                         odd_value(rng),
-                    )
+                    );
                 }
                 _ => map[&key] = odd_value(rng),
             }
