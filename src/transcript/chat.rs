@@ -254,14 +254,8 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
     }
     if let (None, Some((seq, first))) = (outline.system, messages.first_mut())
         && first.get("role").is_some_and(|role| role != "user" && role != "assistant")
-        && let Some(texts) = first.get("content").and_then(Value::as_array)
-        && let Some(texts) = texts.iter().map(|part| part.get("text")?.as_str()).collect::<Option<Vec<_>>>()
     {
-        // What comes first under such a role is the system prompt, which is one text.
-        let text = texts.join("\n");
-        exporter.report.note(Change::TextsJoined, *seq);
-        first.retain(|key, _| key == "role");
-        first.insert("content".into(), text.into());
+        make_system_prompt(first, *seq, &mut exporter.report);
     }
     if !messages.iter().any(|(_, message)| message.get("role").is_some_and(|role| role == "user")) {
         let at = messages
@@ -277,6 +271,22 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
         value.insert("tools".into(), tools);
     }
     Value::Object(value)
+}
+
+/// What comes first under the role of the system is its prompt, which is one text.
+fn make_system_prompt(message: &mut Map<String, Value>, seq: Seq, report: &mut ExportReport) {
+    let parts = message.get("content").and_then(Value::as_array);
+    let texts: Option<Vec<&str>> =
+        parts.and_then(|parts| parts.iter().map(|part| part.get("text")?.as_str()).collect());
+    if let Some(text) = texts.map(|texts| texts.join("\n")) {
+        report.note(Change::TextsJoined, seq);
+        message.insert("content".into(), text.into());
+    }
+    let fields = message.len();
+    message.retain(|key, _| matches!(key.as_str(), "role" | "content"));
+    if message.len() < fields {
+        report.note(Change::FieldsDropped, seq);
+    }
 }
 
 /// Adds what stood beside the content of a message.
