@@ -379,6 +379,45 @@ fn o20_what_an_api_does_not_take_leaves_a_mark_and_the_text_beside_it() {
     assert!(text.contains("chart_id") && text.contains("[image omitted: image/png]") && text.len() < 2_000);
 }
 
+/// The head of a PNG picture with sides of so many pixels, as base64.
+fn png(width: u32, height: u32) -> String {
+    let mut bytes = vec![0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R'];
+    bytes.extend(width.to_be_bytes());
+    bytes.extend(height.to_be_bytes());
+    bytes.extend([8, 2, 0, 0, 0, 0]);
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    bytes
+        .chunks(3)
+        .flat_map(|chunk| {
+            let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+            (0..4).map(move |at| char::from(ALPHABET[(word >> (18 - 6 * at)) as usize & 63]))
+        })
+        .collect()
+}
+
+#[test]
+fn o21_pictures_that_weigh_too_much_go_and_the_oldest_first() {
+    let request = |pictures: Vec<String>| {
+        let blocks: Vec<Value> = pictures
+            .into_iter()
+            .map(|data| json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}))
+            .collect();
+        json!({"system": "s", "messages": [{"role": "user", "content": blocks}, {"role": "assistant", "content": "Seen."}]})
+    };
+    let left = |request: &Value| {
+        let value = write(&read(request).session, Target::Anthropic);
+        let blocks = value["messages"][0]["content"].as_array().unwrap().clone();
+        blocks.iter().map(|block| block["type"] == "image").collect::<Vec<bool>>()
+    };
+    assert_eq!(left(&request(vec![png(8_001, 10), png(7_999, 10)])), [false, true]);
+    let mut many = vec![png(2_001, 10)];
+    many.extend(vec![png(100, 100); 20]);
+    assert_eq!(left(&request(many)).iter().filter(|is_image| **is_image).count(), 20);
+    // Eight pictures of 4.5 MB are more than 32 MB.
+    let heavy: Vec<String> = (0..8).map(|_| format!("{}{}", png(100, 100), "A".repeat(4_500_000))).collect();
+    assert_eq!(left(&request(heavy)), [false, false, true, true, true, true, true, true]);
+}
+
 // Roles
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::WriteOptions;
 use super::assembly::{Assembly, Item, opaque, opaque_item, result_message};
+use super::limits::{bytes_of, keep_limits};
 use super::outline::{
     CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours, usable_name,
@@ -266,6 +267,8 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
         messages.insert(0, (0, "user", vec![json!({ "type": "text", "text": USER_TURN })]));
     }
     let mut messages = merge_neighbours(messages, |_| true, &mut exporter.report);
+    let fixed = outline.system.map_or(0, str::len) + outline.tools.iter().map(bytes_of).sum::<usize>();
+    keep_limits(&mut messages, fixed, &mut exporter.report);
     if let Some((seq, "assistant", content)) = messages.last_mut() {
         cut_blank_end(content, *seq, &mut exporter.report);
     }

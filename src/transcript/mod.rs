@@ -23,6 +23,7 @@ mod error;
 mod files;
 mod format;
 mod gemini;
+mod limits;
 mod outline;
 mod parts;
 mod provenance;

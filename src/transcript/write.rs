@@ -131,7 +131,8 @@ impl Export {
 /// Writes the conversation on a session's surface.
 ///
 /// What the target cannot express is left out or changed, and the report says so. For an API the result satisfies
-/// [`validate_with`](super::validate_with) under the same profile.
+/// [`validate_with`](super::validate_with) under the same profile, but for rules about the last message, which is the host's to add,
+/// and for text alone that is over a request's limit of bytes.
 pub fn write(session: &Session, target: Target, options: &WriteOptions) -> Result<Export, TranscriptError> {
     if session.messages().next().is_none() {
         let why = "the session has no message".to_owned();

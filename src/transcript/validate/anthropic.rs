@@ -5,6 +5,7 @@ use std::io;
 
 use serde_json::Value;
 
+use super::super::limits::{MANY_IMAGES, MOST_SIDE_PIXELS, MOST_SIDE_PIXELS_OF_MANY};
 use super::image::pixels;
 use super::pairing::{Pairing, PairingRules};
 use super::thinking::Thinking;
@@ -14,10 +15,6 @@ use crate::transcript::Rule;
 const MOST_NAME_CHARS: usize = 128;
 const MOST_REQUEST_BYTES: usize = 32_000_000;
 const MOST_IMAGE_BYTES: usize = 5 * 1024 * 1024;
-const MOST_SIDE_PIXELS: u32 = 8_000;
-/// Above this number of images the sides may have fewer pixels.
-const MANY_IMAGES: usize = 20;
-const MOST_SIDE_PIXELS_OF_MANY: u32 = 2_000;
 const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 const PAIRING: PairingRules = PairingRules {
