@@ -1,9 +1,17 @@
 //! The machine behind the adapters: rules over Markdown, each counted, and a check that lets nothing through.
 
+use std::ops::Range;
+
 use regex::Regex;
 
-use super::check::{Place, Places, PromptFault, forbidden_in, is_word};
-use super::markdown::{Reach, TakenOut, bare_title, take_blocks, take_fences, take_sections, take_sentences, tidy};
+use super::audit::{Adapted, Audit, Risk, RuleCount, Titles};
+use super::check::{Places, PromptFault, clipped, forbidden_in, mentions};
+use super::markdown::{
+    Reach, bare_title, first_sentence, mark_underlined_titles, take_blocks, take_fences, take_sections, take_sentences,
+    tidy, titles,
+};
+use super::personas::{FOREIGN_IDENTITY, FOREIGN_TOOLS, owned};
+use super::spelling::{fold_spellings, fold_typography, mend_joints, rename};
 use super::template::{self, Filled};
 use super::{PromptError, ToolMap};
 
@@ -40,119 +48,84 @@ pub(super) enum Action {
     SentenceBecomes(&'static str),
     /// Replaces the match.
     Replace(&'static str),
+    /// The first sentence of the text becomes the agent's opening, where it says what the model is.
+    Opening,
 }
 
 /// A rule of an adapter.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     pub(super) name: &'static str,
-    pub(super) action: Action,
+    action: Action,
     pub(super) pattern: Option<Regex>,
+    /// Names that count as matches, however they are joined to other words.
+    names: Vec<&'static str>,
 }
 
-impl Rule {
-    pub(super) fn new(name: &'static str, action: Action, pattern: &str) -> Self {
-        // The patterns are constants; a test builds them all.
-        Self { name, action, pattern: Regex::new(pattern).ok() }
-    }
-}
-
-/// How often a rule was applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleCount {
-    /// The rule, in words.
-    pub rule: String,
-    /// How often.
-    pub count: usize,
-}
-
-/// A section that was taken out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemovedSection {
-    /// Its heading.
-    pub heading: String,
-    /// The line of the text as it was handed in, where the heading stands there.
-    pub line: Option<usize>,
-    /// Its characters.
-    pub chars: usize,
-}
-
-/// Something that is allowed and still worth a look before the text is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Risk {
-    /// Why.
-    pub why: String,
-    /// What was found.
-    pub found: String,
-    /// Where, in the adapted text.
-    pub place: Place,
-}
-
-/// Everything that an adapter did and found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Audit {
-    /// Rules that changed something, with counts.
-    pub applied: Vec<RuleCount>,
-    /// Rules and headings that found nothing: the text is of another generation than they were written for.
-    pub unmatched: Vec<String>,
-    /// Sections that are gone.
-    pub removed: Vec<RemovedSection>,
-    /// What is left and worth a look.
-    pub risks: Vec<Risk>,
-}
-
-impl std::fmt::Display for Audit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for RuleCount { rule, count } in &self.applied {
-            writeln!(f, "applied {count:>3} x  {rule}")?;
-        }
-        for RemovedSection { heading, line, chars } in &self.removed {
-            let line = line.map_or_else(|| "from a hole".into(), |line| format!("line {line}"));
-            writeln!(f, "removed section  {heading:?}, {line}, {chars} characters")?;
-        }
-        for rule in &self.unmatched {
-            writeln!(f, "found nothing    {rule}")?;
-        }
-        for Risk { why, found, place } in &self.risks {
-            writeln!(f, "risk at {place}  {found:?}: {why}")?;
-        }
-        Ok(())
-    }
-}
-
-/// A prompt that was made to fit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Adapted {
-    /// The text.
-    pub text: String,
-    /// What was done to it.
-    pub audit: Audit,
+/// An agent's prompts: all that an adapter must know about them. The expressions are compiled when an adapter is made of it.
+#[derive(Debug)]
+pub(super) struct Agent {
+    pub(super) name: &'static str,
+    /// The agent's name for itself, one word.
+    pub(super) own_name: &'static str,
+    /// What is called by that name and is neither product nor model: folders, packages.
+    pub(super) own_things: &'static str,
+    /// What the product is called.
+    pub(super) product: &'static str,
+    /// One of these must be in the text, in any case, or it is no prompt of this agent.
+    pub(super) marks: &'static [&'static str],
+    /// Each with its name, and an expression.
+    pub(super) rules: &'static [(&'static str, Action, &'static str)],
+    /// Upstream's tools and ours. A word of English is renamed in code quotes alone.
+    pub(super) tools: &'static [(&'static str, &'static str)],
+    /// Whether upstream puts single quotes where others put code quotes.
+    pub(super) single_quotes: bool,
+    /// Names of tools in template holes and the tools that they stand for.
+    pub(super) constants: &'static [(&'static str, &'static str)],
+    /// Bare titles that must survive where the text has them.
+    pub(super) anchors: &'static [&'static str],
+    /// What must not be left, beside the names and tools that every agent's prompt is kept free of.
+    pub(super) forbidden: &'static [&'static str],
+    /// Expressions that are worth a look, with the reason, beside those of every agent.
+    pub(super) risks: &'static [(&'static str, &'static str)],
+    /// What a text begins with that would otherwise not say what the model is.
+    pub(super) opening: &'static str,
+    pub(super) instruction_file: &'static str,
 }
 
 /// Makes the published prompt of another agent fit this harness, in whichever of its generations it comes.
 #[derive(Debug, Clone)]
 pub struct Adapter {
-    pub(super) agent: &'static str,
-    /// One of these must be in the text, in any case, or it is no prompt of this agent.
-    pub(super) marks: &'static [&'static str],
+    pub(super) agent: &'static Agent,
     pub(super) rules: Vec<Rule>,
-    /// Upstream's tools and ours. A word of English is renamed in quotes alone.
-    pub(super) tools: &'static [(&'static str, &'static str)],
-    /// Names of tools in template holes and the tools that they stand for.
-    pub(super) constants: &'static [(&'static str, &'static str)],
-    /// Bare titles that must survive where the text has them.
-    pub(super) anchors: &'static [&'static str],
-    pub(super) forbidden: Vec<String>,
-    /// Expressions that are worth a look, with the reason.
+    forbidden: Vec<String>,
     pub(super) risks: Vec<(&'static str, Option<Regex>)>,
-    /// What a text begins with that would otherwise not say what the model is.
-    pub(super) opening: &'static str,
-    pub(super) instruction_file: String,
-    pub(super) upstream_instruction_file: &'static str,
-    pub(super) host_tools: ToolMap,
+    instruction_file: String,
+    host_tools: ToolMap,
 }
 
 impl Adapter {
+    pub(super) fn of(agent: &'static Agent) -> Self {
+        // The expressions are constants; a test builds them all.
+        let rule = |(name, action, pattern): &(&'static str, Action, &str)| Rule {
+            name,
+            action: *action,
+            pattern: Regex::new(pattern).ok(),
+            names: Vec::new(),
+        };
+        let mut rules: Vec<Rule> = agent.rules.iter().chain(CLOSED_HOLES).map(rule).collect();
+        rules.extend(identity_rules(agent));
+        let risks = RISKS.iter().chain(agent.risks).map(|(why, pattern)| (*why, Regex::new(pattern).ok())).collect();
+        Self {
+            agent,
+            rules,
+            forbidden: owned(&[FOREIGN_IDENTITY, FOREIGN_TOOLS, agent.forbidden].concat()),
+            risks,
+            instruction_file: "AGENTS.md".into(),
+            host_tools: ToolMap::new(),
+        }
+    }
+
     /// The file in which the host's repositories keep rules for agents; `AGENTS.md` where nothing else is said.
     pub fn with_instruction_file(mut self, name: impl Into<String>) -> Self {
         self.instruction_file = name.into();
@@ -167,23 +140,30 @@ impl Adapter {
 
     /// Adapts a text, or refuses it. Either way the audit tells everything that was done.
     pub fn adapt(&self, text: &str) -> Result<Adapted, PromptError> {
+        let Agent { name: agent, marks, tools, opening, .. } = *self.agent;
         let mut audit = Audit::default();
         let lower = text.to_lowercase();
-        if !self.marks.iter().any(|mark| lower.contains(&mark.to_lowercase())) {
-            let why = format!("it has none of {}", self.marks.join(", "));
-            return Err(PromptError::NotThisAgent { agent: self.agent, why });
+        if !marks.iter().chain([&opening]).any(|mark| lower.contains(&mark.to_lowercase())) {
+            let why = format!("it has none of {}", marks.join(", "));
+            return Err(PromptError::NotThisAgent { agent, why });
         }
-        let original = text;
-        let titles: Vec<(usize, String)> = titles(original);
-        let mut text = fold_typography(text, &mut audit);
-        text = self.fill_holes(&text, &titles, &mut audit);
+        let (text, folded) = fold_typography(text);
+        note(&mut audit, "typographic hyphens, quotes and blanks become plain ones".into(), folded);
+        let (text, underlined) = mark_underlined_titles(&text);
+        audit.applied.extend(applied("underlined titles become headings", underlined));
+        let mut titles = Titles::of(&text);
+        let mut text = self.fill_holes(&text, &mut titles, &mut audit);
+        let forbidden = self.forbidden.iter().map(String::as_str);
+        let (folded, count) = fold_spellings(&text, forbidden.chain(tools.iter().map(|(from, _)| *from)));
+        text = folded;
+        audit.applied.extend(applied("other spellings of tools become the usual ones", count));
         // A section that a closed hole left empty has nothing to survive.
-        let anchors: Vec<&str> = self.anchors_in(&tidy(&text), &mut audit);
+        let anchors: Vec<&str> = self.anchors_in(&tidy(&text).0, &mut audit);
         for rule in &self.rules {
-            text = apply(rule, &text, &titles, &mut audit);
+            text = self.apply(rule, &text, &mut titles, &mut audit);
         }
-        for (from, to) in self.tools {
-            let (renamed, count) = rename_quoted(&text, from, to);
+        for (from, to) in tools {
+            let (renamed, count) = rename(&text, (from, to), self.agent);
             text = renamed;
             let rule = if from == to {
                 format!("tool {from} stands in code quotes")
@@ -192,16 +172,14 @@ impl Adapter {
             };
             note(&mut audit, rule, count);
         }
-        text = mend_joints(&text, self.tools);
-        if self.upstream_instruction_file != self.instruction_file {
-            let count = text.matches(self.upstream_instruction_file).count();
-            text = text.replace(self.upstream_instruction_file, &self.instruction_file);
-            let rule = format!("{} is called {}", self.upstream_instruction_file, self.instruction_file);
-            note(&mut audit, rule, count);
-        }
+        text = mend_joints(&text, tools);
+        text = self.name_instruction_file(text, &mut audit);
         text = self.open(&text, &mut audit);
-        text = tidy(&text);
-        let (renamed, counts) = self.host_tools.apply(&text);
+        let (tidied, emptied) = tidy(&text);
+        audit.applied.extend(applied("headings with nothing under them go", emptied.len()));
+        audit.removed.extend(emptied.into_iter().map(|section| titles.locate(section)));
+        audit.removed.sort_by_key(|section| section.line);
+        let (renamed, counts) = self.host_tools.apply(&tidied);
         text = renamed;
         for (tool, count) in counts {
             note(&mut audit, format!("tool {tool} is called {} by the host", self.host_tools.name(&tool)), count);
@@ -215,24 +193,25 @@ impl Adapter {
         }
     }
 
-    fn fill_holes(&self, text: &str, titles: &[(usize, String)], audit: &mut Audit) -> String {
+    fn fill_holes(&self, text: &str, titles: &mut Titles, audit: &mut Audit) -> String {
         let keep = |title: &str| {
             let removes = |rule: &&Rule| matches!(rule.action, Action::Section);
             let gone = |rule: &Rule| rule.pattern.as_ref().is_some_and(|pattern| pattern.is_match(title));
             !self.rules.iter().filter(removes).any(gone)
         };
         let tool = |constant: &str| {
-            let found = self.constants.iter().find(|(name, _)| *name == constant);
+            let found = self.agent.constants.iter().find(|(name, _)| *name == constant);
             found.map_or_else(|| constant.to_lowercase(), |(_, tool)| (*tool).to_owned())
         };
-        let Filled { text, tools, code, variables, removed, source } = template::fill(text, self.marks, &tool, &keep);
+        let mut filled = template::fill(text, self.agent.marks, &tool, &keep);
+        audit.removed.extend(filled.removed().map(|section| titles.locate(section)));
+        let Filled { text, tools, code, variables, source, .. } = filled;
         if source {
             note(audit, "the prompt is taken out of program source".into(), 1);
         }
         note(audit, "holes that name a tool are filled".into(), tools);
         note(audit, "holes of program code are closed".into(), code);
         note(audit, "holes of variables are closed".into(), variables);
-        audit.removed.extend(removed.into_iter().map(|section| located(section, titles)));
         text
     }
 
@@ -240,32 +219,97 @@ impl Adapter {
     fn anchors_in(&self, text: &str, audit: &mut Audit) -> Vec<&'static str> {
         let titles = titles(text);
         let (found, missing): (Vec<&str>, Vec<&str>) =
-            self.anchors.iter().partition(|anchor| titles.iter().any(|(_, title)| title.starts_with(**anchor)));
+            self.agent.anchors.iter().partition(|anchor| titles.iter().any(|(_, title)| title.starts_with(**anchor)));
         audit.unmatched.extend(missing.iter().map(|anchor| format!("heading {anchor:?}")));
         found
     }
 
+    fn apply(&self, rule: &Rule, text: &str, titles: &mut Titles, audit: &mut Audit) -> String {
+        let is_match = |part: &str| rule.pattern.as_ref().is_some_and(|pattern| pattern.is_match(part));
+        let names_one = |part: &str| {
+            // What the host's file is called says nothing about the model.
+            let part = [self.agent.instruction_file, &self.instruction_file]
+                .iter()
+                .fold(part.to_owned(), |part, file| part.replace(file, ""));
+            let lower = part.to_ascii_lowercase();
+            rule.names.iter().any(|name| !mentions(&part, &lower, name).is_empty())
+        };
+        let matches = |part: &str| is_match(part) || (!rule.names.is_empty() && names_one(part));
+        let (changed, count) = match rule.action {
+            Action::Section => {
+                let (changed, taken) = take_sections(text, matches);
+                let count = taken.len();
+                audit.removed.extend(taken.into_iter().map(|section| titles.locate(section)));
+                (changed, count)
+            }
+            Action::Fence => take_fences(text, matches),
+            Action::Sentence => take_sentences(text, matches, Reach::Sentence, None),
+            Action::Item => take_sentences(text, matches, Reach::Line, None),
+            Action::Block => take_blocks(text, matches),
+            Action::SentenceBecomes(instead) => take_sentences(text, matches, Reach::Sentence, Some(instead)),
+            Action::Replace(with) => match &rule.pattern {
+                Some(pattern) => (pattern.replace_all(text, with).into_owned(), pattern.find_iter(text).count()),
+                None => (text.to_owned(), 0),
+            },
+            Action::Opening => {
+                match opening_of(text).filter(|opening| text.get(opening.clone()).is_some_and(matches)) {
+                    Some(Range { start, end }) => {
+                        let (before, after) = (text.get(..start), text.get(end..));
+                        (
+                            format!(
+                                "{}{}{}",
+                                before.unwrap_or_default(),
+                                self.agent.opening,
+                                after.unwrap_or_default()
+                            ),
+                            1,
+                        )
+                    }
+                    None => (text.to_owned(), 0),
+                }
+            }
+        };
+        note(audit, rule.name.to_owned(), count);
+        changed
+    }
+
+    /// Calls the file with rules as the host does. Where the host's name holds upstream's, it is not put into itself.
+    fn name_instruction_file(&self, text: String, audit: &mut Audit) -> String {
+        let (from, to) = (self.agent.instruction_file, self.instruction_file.as_str());
+        if from == to || to.is_empty() {
+            return text;
+        }
+        let parts: Vec<&str> = text.split(to).collect();
+        let count = parts.iter().map(|part| part.matches(from).count()).sum();
+        note(audit, format!("{from} is called {to}"), count);
+        parts.iter().map(|part| part.replace(from, to)).collect::<Vec<_>>().join(to)
+    }
+
     /// Puts an opening in front of a text that does not say what the model is.
     fn open(&self, text: &str, audit: &mut Audit) -> String {
-        let first = text.lines().find(|line| !line.trim().is_empty() && bare_title(line).is_none());
-        let opens = first.is_some_and(|line| line.trim_start().to_lowercase().starts_with("you are "));
-        if opens {
+        if opening_of(text).is_some() {
             return text.to_owned();
         }
         note(audit, "an opening is put in front".into(), 1);
-        format!("{}\n\n{}", self.opening, text.trim_start())
+        format!("{}\n\n{}", self.agent.opening, text.trim_start())
     }
 
     fn find_risks(&self, text: &str, audit: &mut Audit) {
         for (why, pattern) in &self.risks {
+            let Some(pattern) = pattern else { continue };
             let mut places = Places::of(text);
-            for found in pattern.iter().flat_map(|pattern| pattern.find_iter(text)) {
-                let is_ours = OUR_TOOLS.contains(&found.as_str().trim_matches('`'));
-                if is_ours || self.host_tools.names().any(|name| found.as_str().trim_matches('`') == name) {
+            let mut at = 0;
+            // What an expression puts in a group is what it found; the blank that ends one may begin the next.
+            while let Some(found) =
+                pattern.captures_at(text, at).and_then(|found| found.get(1).or_else(|| found.get(0)))
+            {
+                at = found.end();
+                let name = found.as_str().trim_matches('`');
+                if OUR_TOOLS.contains(&name) || self.host_tools.names().any(|ours| ours == name) {
                     continue;
                 }
                 let place = places.at(found.start());
-                audit.risks.push(Risk { why: (*why).to_owned(), found: found.as_str().trim().to_owned(), place });
+                audit.risks.push(Risk { why: (*why).to_owned(), found: clipped(found.as_str()), place });
             }
         }
         audit.risks.sort_by_key(|risk| risk.place);
@@ -275,172 +319,101 @@ impl Adapter {
         let titles = titles(text);
         let body = text
             .lines()
-            .any(|line| !line.trim().is_empty() && line.trim() != self.opening && bare_title(line).is_none());
+            .any(|line| !line.trim().is_empty() && line.trim() != self.agent.opening && bare_title(line).is_none());
         let empty = (!body).then_some(PromptFault::Empty);
         let file = |name: &str| name.to_lowercase();
-        let renamed =
-            |anchor: &str| anchor.replace(&file(self.upstream_instruction_file), &file(&self.instruction_file));
+        let renamed = |anchor: &str| anchor.replace(&file(self.agent.instruction_file), &file(&self.instruction_file));
         let anchors: Vec<String> = anchors.iter().map(|anchor| renamed(anchor)).collect();
         let lost = anchors.iter().filter(|anchor| !titles.iter().any(|(_, title)| title.starts_with(anchor.as_str())));
         let lost = lost.map(|anchor| PromptFault::MissingAnchor { anchor: anchor.clone() });
-        empty.into_iter().chain(lost).chain(forbidden_in(text, &self.forbidden)).collect()
+        empty.into_iter().chain(lost).chain(forbidden_in(text, &self.forbidden, &self.instruction_file)).collect()
     }
 }
 
-/// What is worth a look in any agent's prompt, and what else.
-pub(super) fn risks(more: &[(&'static str, &str)]) -> Vec<(&'static str, Option<Regex>)> {
-    let shared = [
-        ("speaks of a sandbox or of approvals", r"(?i)\bsandbox\w*|\bapprovals?\b|\bapproval mode"),
-        ("speaks of a channel of output", r"(?i)\b(?:commentary|final|analysis) channel\b"),
-        (
-            "promises something about summaries or memory",
-            r"(?i)\b(?:compact(?:ed|ion)|summari[sz](?:ed|ing|ation)) (?:of )?(?:the )?(?:context|conversation|history)\b|\bsurvives? (?:summari[sz]ing|compaction)\b",
+/// Rules on what a closed hole left, for every agent.
+const CLOSED_HOLES: &[(&str, Action, &str)] = &[
+    ("sentences with closed holes go", Action::Sentence, "\u{e0ff}"),
+    ("fences with closed holes go", Action::Fence, "\u{e0ff}"),
+    ("closed holes go from headings", Action::Replace(""), "(?m)^[ \\t]*#{1,6}[ \\t]*\u{e0ff}[ \\t]*$|[ \\t]*\u{e0ff}"),
+];
+
+/// What takes the identity of an agent out of its prompts.
+fn identity_rules(agent: &Agent) -> Vec<Rule> {
+    let own = agent.own_name;
+    let foreign: Vec<&str> = FOREIGN_IDENTITY.iter().copied().filter(|name| *name != own).collect();
+    // The agent's file of rules may be called by its name in capitals.
+    let capitals = Some(own.to_uppercase()).filter(|capitals| !agent.instruction_file.contains(capitals.as_str()));
+    let forms = [Some(own.to_owned()), Some(own.to_lowercase()), capitals].into_iter().flatten().collect::<Vec<_>>();
+    let forms = forms.join("|");
+    let rule = |name, action, pattern: &str, names: Vec<&'static str>| {
+        let pattern = Some(pattern).filter(|pattern| !pattern.is_empty()).and_then(|pattern| Regex::new(pattern).ok());
+        Rule { name, action, pattern, names }
+    };
+    let replace = |name, with, pattern: &str| rule(name, Action::Replace(with), pattern, Vec::new());
+    vec![
+        rule("the opening says what the model is", Action::Opening, "", FOREIGN_IDENTITY.to_vec()),
+        rule("sentences on maker and model go", Action::Sentence, agent.own_things, foreign),
+        replace("the product is this harness", "this harness", agent.product),
+        replace(
+            "the agent is this agent, at the head of a sentence",
+            "${1}This agent",
+            &format!(r"(?m)(^\s*(?:[-*] )?|[.!?] ){own}\b"),
         ),
-        ("a command of a client", r"(?m)(?:^|[\s`'(])/[a-z][a-z-]{2,15}(?:[\s`').,]|$)"),
-        ("an address", r"https?://[^\s)>`]+"),
-        ("a folder or variable of another program", r"~/\.[\w-]+|\$[A-Z][A-Z_]{3,}"),
-        ("speaks of a command-line program", r"\bCLI\b"),
-        ("may be a tool that the harness lacks", r"`(?:[a-z]+_)+[a-z]+`"),
-    ];
-    shared.iter().chain(more).map(|(why, pattern)| (*why, Regex::new(pattern).ok())).collect()
+        replace("the agent is this agent", "this agent", &format!(r"\b(?:{forms})\b")),
+        rule("sentences on things with the agent's name go", Action::Sentence, "", vec![own]),
+        replace(
+            "models in headings lose their names",
+            "${1}this model",
+            r"(?m)^(#+ .*?)\bGPT(?:[-_ ]?\d[\w.]*|-[\w.]+)*\b",
+        ),
+        replace("the terminal program is the client", "${1}he client", r"\b([Tt])he CLI\b"),
+    ]
 }
 
+/// What is worth a look in any agent's prompt.
+const RISKS: &[(&str, &str)] = &[
+    ("speaks of a sandbox or of approvals", r"(?i)\bsandbox\w*|\bapprovals?\b|\bapproval mode"),
+    ("speaks of a channel of output", r"(?i)\b(?:commentary|final|analysis) channel\b"),
+    (
+        "promises something about summaries or memory",
+        r"(?i)\b(?:compact(?:ed|ion)|summari[sz](?:ed|ing|ation)) (?:of )?(?:the )?(?:context|conversation|history)\b|\bsurvives? (?:summari[sz]ing|compaction)\b",
+    ),
+    ("a command of a client", r"(?m)(?:^|[\s`'(])(/[a-z][a-z-]{2,15})(?:[\s`').,]|$)"),
+    ("an address", r"https?://[^\s)>`]+"),
+    ("a folder or variable of another program", r"~/\.[\w-]+|\$[A-Z][A-Z_]{3,}"),
+    ("speaks of a command-line program", r"\bCLI\b"),
+    ("may be a tool that the harness lacks", r"`(?:[a-z]+_)+[a-z]+`"),
+    ("a hole of a template that nothing closes", r"\$\{[^\n}]{0,40}"),
+    ("may be a hole of a template", r"\{\{[^\n}]{0,40}(?:\}\})?"),
+];
+
+/// What is told of a step that many texts do not need.
+fn applied(rule: &str, count: usize) -> Option<RuleCount> {
+    (count > 0).then(|| RuleCount { rule: rule.to_owned(), count })
+}
+
+/// Tells of a rule, also where it found nothing.
 fn note(audit: &mut Audit, rule: String, count: usize) {
-    if count > 0 {
-        audit.applied.push(RuleCount { rule, count });
-    } else {
-        audit.unmatched.push(rule);
+    match applied(&rule, count) {
+        Some(applied) => audit.applied.push(applied),
+        None => audit.unmatched.push(rule),
     }
 }
 
-/// Every heading with its line, one that stands behind a hole in the middle of its line included.
-fn titles(text: &str) -> Vec<(usize, String)> {
-    let of_line = |line: &str| {
-        let behind_hole = line.rfind("}#").and_then(|at| line.get(at + 1..));
-        bare_title(line).or_else(|| bare_title(behind_hole?)).map(|(_, title)| title)
-    };
-    text.lines().enumerate().filter_map(|(index, line)| Some((index + 1, of_line(line)?))).collect()
-}
-
-fn located(TakenOut { title, chars }: TakenOut, titles: &[(usize, String)]) -> RemovedSection {
-    let bare = bare_title(&format!("# {title}")).map(|(_, bare)| bare);
-    let line = titles.iter().find(|(_, known)| Some(known) == bare.as_ref()).map(|(line, _)| *line);
-    RemovedSection { heading: title, line, chars }
-}
-
-fn apply(rule: &Rule, text: &str, titles: &[(usize, String)], audit: &mut Audit) -> String {
-    let Some(pattern) = &rule.pattern else { return text.to_owned() };
-    let matches = |part: &str| pattern.is_match(part);
-    let (changed, count) = match rule.action {
-        Action::Section => {
-            let (changed, taken) = take_sections(text, matches);
-            let count = taken.len();
-            audit.removed.extend(taken.into_iter().map(|section| located(section, titles)));
-            (changed, count)
-        }
-        Action::Fence => take_fences(text, matches),
-        Action::Sentence => take_sentences(text, matches, Reach::Sentence, None),
-        Action::Item => take_sentences(text, matches, Reach::Line, None),
-        Action::Block => take_blocks(text, matches),
-        Action::SentenceBecomes(instead) => take_sentences(text, matches, Reach::Sentence, Some(instead)),
-        Action::Replace(with) => {
-            let count = pattern.find_iter(text).count();
-            (pattern.replace_all(text, with).into_owned(), count)
-        }
-    };
-    note(audit, rule.name.to_owned(), count);
-    changed
-}
-
-/// Plain hyphens, quotes, blanks and line ends for typographic ones.
-fn fold_typography(text: &str, audit: &mut Audit) -> String {
-    let mut count = 0;
-    let folded: String = text
-        .replace("\r\n", "\n")
-        .chars()
-        .filter_map(|c| {
-            let plain = match c {
-                '\u{2010}' | '\u{2011}' => '-',
-                '\u{2018}' | '\u{2019}' | '\u{201a}' => '\'',
-                '\u{201c}' | '\u{201d}' | '\u{201e}' => '"',
-                '\u{a0}' | '\u{202f}' => ' ',
-                '\r' => '\n',
-                '\u{feff}' | '\u{200b}' => {
-                    count += 1;
-                    return None;
-                }
-                other => return Some(other),
-            };
-            count += 1;
-            Some(plain)
-        })
-        .collect();
-    note(audit, "typographic hyphens, quotes and blanks become plain ones".into(), count);
-    folded
-}
-
-/// Renames a tool. A name with an underscore is renamed wherever it is a word; an English word only in quotes. Quotes around it
-/// become code quotes, and a quote that nothing closes goes.
-fn rename_quoted(text: &str, from: &str, to: &str) -> (String, usize) {
-    let mut renamed = String::with_capacity(text.len());
-    let mut count = 0;
+/// Where a text says what the model is: its first sentence, headings left aside.
+fn opening_of(text: &str) -> Option<Range<usize>> {
+    let mut at = 0;
     for line in text.split_inclusive('\n') {
-        let mut rest = line;
-        let mut in_code = false;
-        while let Some(at) = rest.find(from) {
-            let (before, found) = rest.split_at(at);
-            let after = found.get(from.len()..).unwrap_or_default();
-            in_code ^= before.bytes().filter(|byte| *byte == b'`').count() % 2 == 1;
-            let left = before.chars().next_back();
-            let right = after.chars().next();
-            let is_quote = |c: &char| matches!(c, '\'' | '"');
-            let outer_left = before.chars().rev().nth(1);
-            let opening = left.filter(is_quote).filter(|_| outer_left.is_none_or(|c| !is_word(c)));
-            let outer_right = after.chars().nth(1);
-            let closing = right.filter(is_quote).filter(|_| outer_right.is_none_or(|c| !is_word(c)));
-            let is_word_here = !left.is_some_and(is_word) && !right.is_some_and(is_word);
-            let stands_alone = in_code && left == Some('`') && right.is_some_and(|c| matches!(c, '`' | '('));
-            let quoted = stands_alone || (opening.is_some() && closing == opening);
-            if !is_word_here || !(from.contains('_') || quoted) {
-                renamed.push_str(before);
-                renamed.push_str(from);
-                rest = after;
-                continue;
-            }
-            count += 1;
-            rest = after;
-            if in_code {
-                renamed.push_str(before);
-                renamed.push_str(to);
-                continue;
-            }
-            renamed.push_str(opening.and_then(|quote| before.strip_suffix(quote)).unwrap_or(before));
-            renamed.push('`');
-            renamed.push_str(to);
-            renamed.push('`');
-            rest = closing.and_then(|quote| after.strip_prefix(quote)).unwrap_or(after);
+        if line.trim().is_empty() || bare_title(line).is_some() {
+            at += line.len();
+            continue;
         }
-        renamed.push_str(rest);
+        let sentence = first_sentence(line.trim());
+        let opens = ["you are ", "you're "].iter().any(|head| sentence.to_lowercase().starts_with(head));
+        let start = at + (line.len() - line.trim_start().len());
+        return opens.then_some(start..start + sentence.len());
     }
-    (renamed, count)
-}
-
-/// Two upstream tools may be one of ours: "`read` and `read`" says it once. The article before a name is that of the new one.
-fn mend_joints(text: &str, tools: &[(&str, &str)]) -> String {
-    let mut text = text.to_owned();
-    for (_, tool) in tools {
-        let once = format!("`{tool}`");
-        for joint in [" and ", " or ", ", ", "/", " / ", ", and ", ", or "] {
-            text = text.replace(&format!("{once}{joint}{once}"), &once);
-        }
-        let vowel = tool.starts_with(['a', 'e', 'i', 'o', 'u']);
-        for (wrong, right) in [("a", "an"), ("A", "An")].map(|(a, an)| if vowel { (a, an) } else { (an, a) }) {
-            for before in [" ", "(", "\n"] {
-                text = text.replace(&format!("{before}{wrong} {once}"), &format!("{before}{right} {once}"));
-            }
-        }
-    }
-    text
+    None
 }
 
 #[cfg(test)]
@@ -451,10 +424,10 @@ mod tests {
     fn every_expression_of_the_adapters_compiles() {
         for adapter in [codex(), qwen()] {
             for rule in &adapter.rules {
-                assert!(rule.pattern.is_some(), "{}: {}", adapter.agent, rule.name);
+                assert!(rule.pattern.is_some() || !rule.names.is_empty(), "{}: {}", adapter.agent.name, rule.name);
             }
             for (why, pattern) in &adapter.risks {
-                assert!(pattern.is_some(), "{}: {why}", adapter.agent);
+                assert!(pattern.is_some(), "{}: {why}", adapter.agent.name);
             }
         }
     }

@@ -1,12 +1,19 @@
 //! Editing Markdown by its parts: sections, fences, list items, sentences. What stands in a fence is never taken for text.
 
-/// A piece that was taken out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A section that was taken out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TakenOut {
-    /// Its heading, or how it begins.
+    /// Its heading.
     pub(super) title: String,
     /// Its characters.
     pub(super) chars: usize,
+    /// The line of its heading, where that is known already.
+    pub(super) line: Option<usize>,
+    /// The bare titles of the headings under it.
+    pub(super) inner: Vec<String>,
 }
 
 /// A heading without its marks, so that level, quotes, case and trailing blanks make no difference.
@@ -23,27 +30,120 @@ pub(super) fn bare_title(line: &str) -> Option<(usize, String)> {
     (!bare.is_empty()).then_some((level, bare))
 }
 
-/// The lines of a text, each with whether it belongs to a fence.
-fn lines(text: &str) -> Vec<(&str, bool)> {
-    let mut fence: Option<&str> = None;
+/// A line, and the number of the fence that it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) text: &'a str,
+    pub(super) fence: Option<usize>,
+}
+
+impl Line<'_> {
+    /// Its level and bare title, where it is a heading.
+    fn title(&self) -> Option<(usize, String)> {
+        if self.fence.is_some() { None } else { bare_title(self.text) }
+    }
+
+    fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+}
+
+/// The lines of a text. A fence is of backticks or tildes, three or more, and ends with as many or at the end of the text.
+pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
+    let mut open: Option<(char, usize)> = None;
+    let mut number = 0;
     text.lines()
-        .map(|line| {
-            let mark = line.trim_start();
-            let run = mark.len() - mark.trim_start_matches('`').len();
-            match fence {
-                Some(open) if mark.starts_with(open) && mark.trim_end().bytes().all(|byte| byte == b'`') => {
-                    fence = None;
-                    (line, true)
+        .map(|text| {
+            let was_open = open.is_some();
+            let body = text.trim_start_matches(['>', ' ', '\t']);
+            let body = if was_open { body } else { body.get(item_mark(body).len()..).unwrap_or_default() };
+            let mark = body.chars().next().filter(|mark| matches!(mark, '`' | '~')).unwrap_or_default();
+            let rest = body.trim_start_matches(mark);
+            let run = body.len() - rest.len();
+            match open {
+                Some((opened_by, length)) if mark == opened_by && run >= length && rest.trim().is_empty() => {
+                    open = None;
                 }
-                Some(_) => (line, true),
-                None if run >= 3 => {
-                    fence = mark.get(..run);
-                    (line, true)
+                None if run >= 3 && !(mark == '`' && rest.contains('`')) => {
+                    open = Some((mark, run));
+                    number += 1;
                 }
-                None => (line, false),
+                _ => {}
             }
+            Line { text, fence: (was_open || open.is_some()).then_some(number) }
         })
         .collect()
+}
+
+/// Every heading of a text with its line, from 1, one that stands behind a hole in the middle of its line included.
+pub(super) fn titles(text: &str) -> Vec<(usize, String)> {
+    let of_line = |line: &Line<'_>| {
+        let behind_hole = || bare_title(line.text.get(line.text.rfind("}#")? + 1..)?).filter(|_| line.fence.is_none());
+        line.title().or_else(behind_hole).map(|(_, title)| title)
+    };
+    lines(text).iter().enumerate().filter_map(|(index, line)| Some((index + 1, of_line(line)?))).collect()
+}
+
+/// The text with `# ` before its underlined titles, and how many there were. No line comes or goes.
+pub(super) fn mark_underlined_titles(text: &str) -> (String, usize) {
+    let all = lines(text);
+    let is_rule = |line: &Line<'_>| {
+        let mark = line.text.trim().chars().next().filter(|mark| matches!(mark, '=' | '-'));
+        let run = line.text.trim();
+        mark.filter(|mark| run.len() > 1 && line.fence.is_none() && run.chars().all(|c| c == *mark))
+    };
+    let is_prose = |line: &Line<'_>| {
+        let text = line.text.trim();
+        let other = text.starts_with(['>', '|', '<', '#']) || !item_mark(text).is_empty() || is_rule(line).is_some();
+        !text.is_empty() && line.fence.is_none() && indent(line.text) < 4 && !other
+    };
+    let mut count = 0;
+    let mut marked: Vec<String> = Vec::with_capacity(all.len());
+    for (index, line) in all.iter().enumerate() {
+        let title = index.checked_sub(1).and_then(|above| all.get(above)).filter(|title| is_prose(title));
+        // The last line of a longer paragraph is no title.
+        let above = index.checked_sub(2).and_then(|above| all.get(above));
+        let ends = |above: &Line<'_>| above.is_blank() || above.fence.is_some() || above.title().is_some();
+        // A rule ends a paragraph, too; in the first line it opens a header of keys.
+        let alone = above.is_none_or(|above| ends(above) || (is_rule(above).is_some() && index > 2));
+        match (is_rule(line), title, marked.last_mut()) {
+            (Some(mark), Some(title), Some(last)) if alone && indent(line.text) < 4 => {
+                count += 1;
+                *last = format!("{} {}", if mark == '=' { "#" } else { "##" }, title.text.trim());
+                marked.push(String::new());
+            }
+            _ => marked.push(line.text.to_owned()),
+        }
+    }
+    (marked.join("\n"), count)
+}
+
+/// What stands in code quotes in a line: as many backticks close as opened, and one that nothing closes is none.
+pub(super) fn code_spans(line: &str) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (at, _) in line.match_indices('`') {
+        match runs.last_mut() {
+            Some(run) if run.end == at => run.end += 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    // The next run of the same length behind each, found from the end.
+    let mut nearest: HashMap<usize, usize> = HashMap::new();
+    let mut next: Vec<Option<usize>> =
+        runs.iter().enumerate().rev().map(|(index, run)| nearest.insert(run.len(), index)).collect();
+    next.reverse();
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while let Some(run) = runs.get(at) {
+        match next.get(at).copied().flatten().and_then(|close| Some((close, runs.get(close)?))) {
+            Some((close, closing)) => {
+                spans.push(run.end..closing.start);
+                at = close + 1;
+            }
+            None => at += 1,
+        }
+    }
+    spans
 }
 
 /// Takes out every section whose title is wanted, with the sections below it.
@@ -51,63 +151,53 @@ pub(super) fn take_sections(text: &str, wanted: impl Fn(&str) -> bool) -> (Strin
     let mut taken: Vec<TakenOut> = Vec::new();
     let mut inside: Option<usize> = None;
     let mut kept = Vec::new();
-    for (line, in_fence) in lines(text) {
-        if let Some((level, title)) = bare_title(line).filter(|_| !in_fence)
-            && inside.is_none_or(|outer| level <= outer)
-        {
-            inside = wanted(&title).then_some(level);
-            if inside.is_some() {
-                taken.push(TakenOut { title: line.trim().trim_start_matches('#').trim().to_owned(), chars: 0 });
+    for line in lines(text) {
+        if let Some((level, title)) = line.title() {
+            if inside.is_none_or(|outer| level <= outer) {
+                inside = wanted(&title).then_some(level);
+                if inside.is_some() {
+                    taken.push(TakenOut { title: heading(line.text), ..TakenOut::default() });
+                }
+            } else if let Some(section) = taken.last_mut() {
+                section.inner.push(title);
             }
         }
         match (inside, taken.last_mut()) {
-            (Some(_), Some(section)) => section.chars += line.chars().count() + 1,
-            _ => kept.push(line),
+            (Some(_), Some(section)) => section.chars += line.text.chars().count() + 1,
+            _ => kept.push(line.text),
         }
     }
     (kept.join("\n"), taken)
 }
 
-/// Takes out every fence whose content is wanted, and the line that announces it.
+/// A heading as it stands, without its marks in front.
+pub(super) fn heading(line: &str) -> String {
+    line.trim().trim_start_matches('#').trim().to_owned()
+}
+
+/// Takes out every fence whose content is wanted, and the sentence that announces it.
 pub(super) fn take_fences(text: &str, wanted: impl Fn(&str) -> bool) -> (String, usize) {
     let lines = lines(text);
     let mut kept: Vec<&str> = Vec::new();
-    let (mut count, mut at) = (0, 0);
-    while let Some((line, in_fence)) = lines.get(at) {
-        if !in_fence {
-            kept.push(line);
-            at += 1;
+    let mut count = 0;
+    for group in lines.chunk_by(|line, next| line.fence.is_some() && line.fence == next.fence) {
+        let content: Vec<&str> = group.iter().map(|line| line.text).collect();
+        if group.iter().all(|line| line.fence.is_none()) || !wanted(&content.join("\n")) {
+            kept.extend(content);
             continue;
         }
-        let end = fence_end(&lines, at);
-        let content: Vec<&str> = lines.get(at..end).unwrap_or_default().iter().map(|(line, _)| *line).collect();
-        if wanted(&content.join("\n")) {
-            count += 1;
-            while kept.last().is_some_and(|line| line.trim().is_empty()) {
-                kept.pop();
-            }
-            if kept.last().is_some_and(|line| line.trim_end().ends_with(':')) {
-                kept.pop();
-            }
-        } else {
-            kept.extend(content);
+        count += 1;
+        while kept.last().is_some_and(|line| line.trim().is_empty()) {
+            kept.pop();
         }
-        at = end;
+        if let Some(line) = kept.pop() {
+            let announces = line.trim_end().ends_with(':') && bare_title(line).is_none();
+            let announced = sentences(line).last().map_or(0, |last| last.len()) * usize::from(announces);
+            let before = line.get(..line.len() - announced).unwrap_or_default();
+            kept.extend(Some(before).filter(|before| !before.trim().is_empty() && item_mark(before) != *before));
+        }
     }
     (kept.join("\n"), count)
-}
-
-/// The line behind a fence: behind its closing mark, or the end of the text.
-fn fence_end(lines: &[(&str, bool)], start: usize) -> usize {
-    let mark = lines.get(start).map_or("", |(line, _)| line.trim_start());
-    let run = mark.len() - mark.trim_start_matches('`').len();
-    let closes = |line: &str| {
-        let line = line.trim();
-        line.len() >= run && line.bytes().all(|byte| byte == b'`')
-    };
-    let inner = lines.iter().enumerate().skip(start + 1);
-    let close = inner.take_while(|(_, (_, in_fence))| *in_fence).find(|(_, (line, _))| closes(line));
-    close.map_or(lines.len(), |(at, _)| at + 1)
 }
 
 fn indent(line: &str) -> usize {
@@ -135,13 +225,13 @@ fn item_mark(line: &str) -> &str {
 fn sentences(text: &str) -> Vec<&str> {
     const ABBREVIATIONS: [&str; 6] = ["e.g.", "i.e.", "vs.", "etc.", "cf.", "approx."];
     let mut found = Vec::new();
-    let (mut start, mut quoted) = (0, false);
+    let spans = code_spans(text);
+    let mut spans = spans.iter().peekable();
+    let mut start = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
-        if c == '`' {
-            quoted = !quoted;
-        }
-        if quoted || !matches!(c, '.' | '!' | '?') {
+        while spans.next_if(|span| span.end <= at).is_some() {}
+        if spans.peek().is_some_and(|span| span.contains(&at)) || !matches!(c, '.' | '!' | '?') {
             continue;
         }
         let mut end = at + c.len_utf8();
@@ -162,18 +252,23 @@ fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
+/// What a line says before anything else.
+pub(super) fn first_sentence(line: &str) -> &str {
+    sentences(line).first().copied().unwrap_or_default()
+}
+
 /// Takes out every paragraph or group of lines that begins with a wanted line, up to the next blank line.
 pub(super) fn take_blocks(text: &str, wanted: impl Fn(&str) -> bool) -> (String, usize) {
     let (mut count, mut inside) = (0, false);
     let mut kept = Vec::new();
-    for (line, in_fence) in lines(text) {
-        inside &= !in_fence && !line.trim().is_empty();
-        if !inside && !in_fence && bare_title(line).is_none() && wanted(line) {
+    for line in lines(text) {
+        inside &= line.fence.is_none() && !line.is_blank() && line.title().is_none();
+        if !inside && line.fence.is_none() && line.title().is_none() && wanted(line.text) {
             inside = true;
             count += 1;
         }
         if !inside {
-            kept.push(line);
+            kept.push(line.text);
         }
     }
     (kept.join("\n"), count)
@@ -200,15 +295,16 @@ pub(super) fn take_sentences(
     let mut kept: Vec<String> = Vec::new();
     let mut instead = instead;
     let (mut count, mut at) = (0, 0);
-    while let Some((line, in_fence)) = lines.get(at).copied() {
+    while let Some(Line { text: line, fence }) = lines.get(at).copied() {
         at += 1;
-        if in_fence || bare_title(line).is_some() || !wanted(line) {
+        if fence.is_some() || bare_title(line).is_some() || !wanted(line) {
             kept.push(line.to_owned());
             continue;
         }
         let mark = item_mark(line);
         let mark = if mark.is_empty() { line.get(..indent(line)).unwrap_or_default() } else { mark };
         let body = line.get(mark.len()..).unwrap_or_default();
+        let before = count;
         let mut left = Vec::new();
         for sentence in sentences(body) {
             if reach == Reach::Sentence && !wanted(sentence) {
@@ -218,6 +314,10 @@ pub(super) fn take_sentences(
             count += 1;
             left.extend(instead.take());
         }
+        if count == before {
+            kept.push(line.to_owned());
+            continue;
+        }
         if !left.is_empty() {
             kept.push(format!("{mark}{}", left.join(" ")));
             continue;
@@ -226,7 +326,7 @@ pub(super) fn take_sentences(
         let is_item = !item_mark(line).is_empty();
         let depth = indent(line);
         let mut blank = false;
-        while let Some((next, false)) = lines.get(at).copied() {
+        while let Some(Line { text: next, fence: None }) = lines.get(at).copied() {
             let below = is_item && indent(next) > depth && !next.trim().is_empty();
             let listed = announces && !item_mark(next).is_empty() && indent(next) >= depth && !is_item;
             let first_blank = announces && next.trim().is_empty() && !blank && !is_item;
@@ -240,33 +340,39 @@ pub(super) fn take_sentences(
     (kept.join("\n"), count)
 }
 
-/// Takes out headings that nothing stands under, trailing blanks, and blank lines beyond the first.
-pub(super) fn tidy(text: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    for (line, in_fence) in lines(text).into_iter().chain([("# end", false)]) {
-        let line = if in_fence { line } else { line.trim_end() };
-        if let Some((level, _)) = bare_title(line).filter(|_| !in_fence) {
+/// Takes out headings that nothing stands under, trailing blanks, and blank lines beyond the first. The headings are told.
+pub(super) fn tidy(text: &str) -> (String, Vec<TakenOut>) {
+    let mut kept: Vec<Line<'_>> = Vec::new();
+    let mut taken = Vec::new();
+    let end = Line { text: "# end", fence: None };
+    for mut line in lines(text).into_iter().chain([end]) {
+        if line.fence.is_none() {
+            line.text = line.text.trim_end();
+        }
+        if let Some((level, _)) = line.title() {
             // What stands right above and is no deeper than this has nothing under it.
             loop {
-                while kept.last().is_some_and(|last| last.is_empty()) {
+                while kept.last().is_some_and(|last| last.text.is_empty() && last.fence.is_none()) {
                     kept.pop();
                 }
-                match kept.last().and_then(|last| bare_title(last)) {
-                    Some((above, _)) if above >= level => kept.pop(),
-                    _ => break,
+                let Some(empty) = kept.pop_if(|last| last.title().is_some_and(|(above, _)| above >= level)) else {
+                    break;
                 };
+                let (title, chars) = (heading(empty.text), empty.text.chars().count());
+                taken.push(TakenOut { title, chars, ..TakenOut::default() });
             }
             if !kept.is_empty() {
-                kept.push("");
+                kept.push(Line { text: "", fence: None });
             }
         }
-        if line.is_empty() && !in_fence && kept.last().is_none_or(|last| last.is_empty()) {
-            continue;
+        let is_blank = |line: &Line<'_>| line.text.is_empty() && line.fence.is_none();
+        if !is_blank(&line) || !kept.last().is_none_or(is_blank) {
+            kept.push(line);
         }
-        kept.push(line);
     }
     kept.pop();
-    let mut tidied = kept.join("\n").trim_end().to_owned();
+    let lines: Vec<&str> = kept.iter().map(|line| line.text).collect();
+    let mut tidied = lines.join("\n").trim_end().to_owned();
     tidied.push('\n');
-    tidied
+    (tidied, taken)
 }

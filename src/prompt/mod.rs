@@ -4,16 +4,19 @@
 //! Owns the texts, their checks and their renaming. Never hands out text that failed its checks.
 
 mod adapter;
+mod audit;
 mod check;
 mod codex;
 mod markdown;
 mod personas;
 mod qwen;
+mod spelling;
 mod template;
 mod tool_map;
 mod variables;
 
-pub use adapter::{Adapted, Adapter, Audit, RemovedSection, Risk, RuleCount};
+pub use adapter::Adapter;
+pub use audit::{Adapted, Audit, RemovedSection, Risk, RuleCount};
 pub use check::{Place, PromptFault};
 pub use codex::codex;
 pub use personas::{NATIVE_CAPABILITIES, Persona, native_capabilities};
@@ -21,12 +24,14 @@ pub use qwen::qwen;
 pub use tool_map::ToolMap;
 pub use variables::PromptVariables;
 
+use check::clipped;
+
 /// Why a prompt could not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
     /// A variable that no prompt has.
-    #[error("{place}: {{{{{name}}}}} is no variable; model and cwd are")]
+    #[error("{place}: {{{{{}}}}} is no variable; model and cwd are", clipped(name))]
     UnknownVariable {
         /// Its name.
         name: String,
@@ -48,7 +53,7 @@ pub enum PromptError {
         place: Place,
     },
     /// A renaming that cannot be.
-    #[error("{from:?} cannot be renamed {to:?}: {why}")]
+    #[error("{:?} cannot be renamed {:?}: {why}", clipped(from), clipped(to))]
     BadRename {
         /// The tool.
         from: String,
@@ -66,13 +71,22 @@ pub enum PromptError {
         why: String,
     },
     /// The checks failed. Nothing of the text is handed out.
-    #[error("the prompt is refused: {}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("the prompt is refused: {}", told(faults))]
     Refused {
         /// Every fault.
         faults: Vec<PromptFault>,
         /// What the adapter had done; none for a persona.
         audit: Option<Box<Audit>>,
     },
+}
+
+/// The first faults in words, and how many more there are.
+fn told(faults: &[PromptFault]) -> String {
+    const MOST: usize = 8;
+    let more = faults.len().saturating_sub(MOST);
+    let mut told: Vec<String> = faults.iter().take(MOST).map(ToString::to_string).collect();
+    told.extend((more > 0).then(|| format!("and {more} more")));
+    told.join("; ")
 }
 
 impl PromptError {

@@ -170,7 +170,7 @@ impl Persona {
         if self.text.trim().is_empty() {
             return vec![PromptFault::Empty];
         }
-        missing_from(&self.text, &self.anchors).chain(forbidden_in(&self.text, &self.forbidden)).collect()
+        missing_from(&self.text, &self.anchors).chain(forbidden_in(&self.text, &self.forbidden, "")).collect()
     }
 
     /// Every variable of the text that there is not.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::markdown::{TakenOut, bare_title};
+use super::check::Places;
+use super::markdown::{TakenOut, bare_title, heading};
 
 /// A text whose holes are filled or closed.
 #[derive(Debug, Default)]
@@ -14,8 +15,8 @@ pub(super) struct Filled {
     pub(super) code: usize,
     /// Holes in double braces.
     pub(super) variables: usize,
-    /// Sections inside holes that were not kept.
-    pub(super) removed: Vec<TakenOut>,
+    /// Sections inside holes that were not kept, in order, each with the address of its heading.
+    removed: Vec<(usize, TakenOut)>,
     /// Whether the text was program source.
     pub(super) source: bool,
 }
@@ -40,7 +41,18 @@ pub(super) fn fill(text: &str, marks: &[&str], tool: &dyn Fn(&str) -> String, ke
         None => text,
     };
     fill_text(prompt, &mut filled, tool, keep);
+    let mut places = Places::of(text);
+    for (address, section) in &mut filled.removed {
+        section.line = Some(places.at(address.saturating_sub(text.as_ptr() as usize)).line);
+    }
     filled
+}
+
+impl Filled {
+    /// Sections inside holes that were not kept.
+    pub(super) fn removed(&mut self) -> impl Iterator<Item = TakenOut> {
+        self.removed.drain(..).map(|(_, section)| section)
+    }
 }
 
 /// Fills and closes the holes of a piece of prompt at the end of what is filled already.
@@ -96,22 +108,28 @@ fn close_hole(
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if let Some(constant) = inner.trim().strip_prefix("ToolNames.").filter(|name| is_name(name)) {
         filled.tools += 1;
-        filled.text.push_str(&tool(constant));
+        let line = filled.text.rsplit('\n').next().unwrap_or_default();
+        let is_quoted = line.ends_with(['\'', '"']) || line.matches('`').count() % 2 == 1;
+        let quote = if is_quoted { "" } else { "`" };
+        filled.text.extend([quote, &tool(constant), quote]);
         return;
     }
     filled.code += 1;
     // A literal inside that begins with a heading is a section that the program chooses.
     let mut kept = false;
     for literal in literals(inner) {
-        let heading = literal.trim().lines().next().unwrap_or_default();
-        let Some((_, title)) = bare_title(heading) else { continue };
+        let first = literal.trim().lines().next().unwrap_or_default();
+        let Some((_, title)) = bare_title(first) else { continue };
         if keep(&title) {
             filled.text.push_str("\n\n");
             fill_text(literal.trim(), filled, tool, keep);
             kept = true;
         } else {
-            let title = heading.trim_start_matches('#').trim().to_owned();
-            filled.removed.push(TakenOut { title, chars: literal.trim().chars().count() });
+            let inner = literal.trim().lines().skip(1).filter_map(bare_title).map(|(_, inner)| inner).collect();
+            let chars = literal.trim().chars().count();
+            // A literal is a slice of the text as it was handed in, so its address tells its place.
+            let offset = first.as_ptr() as usize;
+            filled.removed.push((offset, TakenOut { title: heading(first), chars, line: None, inner }));
         }
     }
     if kept {
@@ -186,6 +204,7 @@ fn code_end(bytes: &[u8], at: usize) -> Option<usize> {
             (Inside::Code, b'/') if next == Some(b'*') => {
                 i = bytes.windows(2).skip(i + 2).position(|pair| pair == b"*/").map(|length| i + 2 + length + 1)?;
             }
+            (Inside::Code, b'\n') if begins_prose(bytes, i, open.len() == 1) => return None,
             (Inside::Code, _) => {}
         }
         i += 1;
@@ -193,14 +212,35 @@ fn code_end(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// The offset of the quote that closes a string. A line's end closes it, too: it was an apostrophe then.
+/// Whether the line behind a line end in a hole is text and no code, so that nothing closed the hole: a list item, a heading, a
+/// fence; right in the hole, with no brace between, also a blank line, and a word that follows on another.
+fn begins_prose(bytes: &[u8], line_end: usize, right_in_hole: bool) -> bool {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let next = bytes.get(line_end + 1..).unwrap_or_default();
+    let next = next.get(next.iter().take_while(|byte| is_blank(byte)).count()..).unwrap_or_default();
+    let digits = next.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let marks: [&[u8]; 7] = [b"- ", b"* ", b"# ", b"##", b"```", b"~~~", b"> "];
+    let is_numbered =
+        digits > 0 && next.get(digits..).is_some_and(|rest| rest.starts_with(b". ") || rest.starts_with(b") "));
+    if is_numbered || marks.iter().any(|mark| next.starts_with(mark)) {
+        return true;
+    }
+    let before = bytes.get(..line_end).unwrap_or_default();
+    let last = before.iter().rev().find(|byte| !is_blank(byte));
+    let word = next.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let is_operator = matches!(next.get(..word), Some(b"in" | b"instanceof" | b"as" | b"satisfies"));
+    let follows_word = last.is_some_and(|last| last.is_ascii_alphanumeric() || matches!(last, b'.' | b'!' | b'?'));
+    right_in_hole && follows_word && (next.starts_with(b"\n") || (word > 0 && !is_operator))
+}
+
+/// The offset of the last byte of a string: the quote that closes it, or what stands before the line's end; it was an apostrophe then.
 fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let quote = bytes.get(start)?;
     let mut i = start + 1;
     while let Some(byte) = bytes.get(i) {
         match byte {
             b'\\' => i += 1,
-            b'\n' => return Some(i),
+            b'\n' => return Some(i - 1),
             byte if byte == quote => return Some(i),
             _ => {}
         }
