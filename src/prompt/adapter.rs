@@ -11,7 +11,7 @@ use super::markdown::{
     tidy, titles,
 };
 use super::personas::{FOREIGN_IDENTITY, FOREIGN_TOOLS, owned};
-use super::spelling::{fold_spellings, fold_typography, mend_joints, rename};
+use super::spelling::{fold_dashes, fold_spellings, fold_typography, mend_joints, rename};
 use super::template::{self, Filled};
 use super::{PromptError, ToolMap};
 
@@ -149,14 +149,17 @@ impl Adapter {
         }
         let (text, folded) = fold_typography(text);
         note(&mut audit, "typographic hyphens, quotes and blanks become plain ones".into(), folded);
-        let (text, underlined) = mark_underlined_titles(&text);
-        audit.applied.extend(applied("underlined titles become headings", underlined));
+        // Before the holes for the lines of the headings, and behind them for titles that a hole stood above.
+        let (text, first) = mark_underlined_titles(&text);
         let mut titles = Titles::of(&text);
-        let mut text = self.fill_holes(&text, &mut titles, &mut audit);
+        let (mut text, more) = mark_underlined_titles(&self.fill_holes(&text, &mut titles, &mut audit));
+        audit.applied.extend(applied("underlined titles become headings", first + more));
         let forbidden = self.forbidden.iter().map(String::as_str);
         let (folded, count) = fold_spellings(&text, forbidden.chain(tools.iter().map(|(from, _)| *from)));
-        text = folded;
         audit.applied.extend(applied("other spellings of tools become the usual ones", count));
+        let (folded, count) = fold_dashes(&folded);
+        audit.applied.extend(applied("dashes inside words become hyphens", count));
+        text = folded;
         // A section that a closed hole left empty has nothing to survive.
         let anchors: Vec<&str> = self.anchors_in(&tidy(&text).0, &mut audit);
         for rule in &self.rules {
@@ -226,15 +229,16 @@ impl Adapter {
 
     fn apply(&self, rule: &Rule, text: &str, titles: &mut Titles, audit: &mut Audit) -> String {
         let is_match = |part: &str| rule.pattern.as_ref().is_some_and(|pattern| pattern.is_match(part));
-        let names_one = |part: &str| {
+        let matches = |part: &str| {
+            if rule.names.is_empty() {
+                return is_match(part);
+            }
             // What the host's file is called says nothing about the model.
-            let part = [self.agent.instruction_file, &self.instruction_file]
-                .iter()
-                .fold(part.to_owned(), |part, file| part.replace(file, ""));
+            let files = [self.instruction_file.as_str(), self.agent.instruction_file];
+            let part = files.iter().fold(part.to_owned(), |part, file| part.replace(file, ""));
             let lower = part.to_ascii_lowercase();
-            rule.names.iter().any(|name| !mentions(&part, &lower, name).is_empty())
+            is_match(&part) || rule.names.iter().any(|name| !mentions(&part, &lower, name).is_empty())
         };
-        let matches = |part: &str| is_match(part) || (!rule.names.is_empty() && names_one(part));
         let (changed, count) = match rule.action {
             Action::Section => {
                 let (changed, taken) = take_sections(text, matches);
@@ -383,6 +387,10 @@ const RISKS: &[(&str, &str)] = &[
     ("a folder or variable of another program", r"~/\.[\w-]+|\$[A-Z][A-Z_]{3,}"),
     ("speaks of a command-line program", r"\bCLI\b"),
     ("may be a tool that the harness lacks", r"`(?:[a-z]+_)+[a-z]+`"),
+    (
+        "a line of program source, in which no prompt was found",
+        r"(?m)^(?:import|export)\s+(?:[{*]|default|const|function|class|type|async|\w+\s+from)[^\n]*",
+    ),
     ("a hole of a template that nothing closes", r"\$\{[^\n}]{0,40}"),
     ("may be a hole of a template", r"\{\{[^\n}]{0,40}(?:\}\})?"),
 ];

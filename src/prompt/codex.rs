@@ -113,7 +113,7 @@ static CODEX: Agent = Agent {
         (
             "parameters of another shell tool go",
             Sentence,
-            r#"(?i)\bexecvp\b|`workdir`|\["bash",\s*"-lc"|\byield_time_ms\b|\bmax_output_tokens\b|`justification`|\bwrite_stdin\b"#,
+            r#"(?i)\bexecvp\b|`workdir`|\["(?:bash|shell)",\s*"-lc"|\byield_time_ms\b|\bmax_output_tokens\b|`justification`|\bwrite_stdin\b"#,
         ),
         ("parallel calls have no wrapper", Replace("parallel tool calls"), r"`?multi_tool_use\.parallel`?"),
         ("skills of another registry go", Sentence, r"\bskills\.(?:read|list)\b|\bSKILL\.md\b"),

@@ -84,7 +84,7 @@ pub(super) fn titles(text: &str) -> Vec<(usize, String)> {
     lines(text).iter().enumerate().filter_map(|(index, line)| Some((index + 1, of_line(line)?))).collect()
 }
 
-/// The text with `# ` before its underlined titles, and how many there were. No line comes or goes.
+/// The text with `# ` before its underlined titles, and how many there were. Blanks behind lines go; no line comes or goes.
 pub(super) fn mark_underlined_titles(text: &str) -> (String, usize) {
     let all = lines(text);
     let is_rule = |line: &Line<'_>| {
@@ -112,7 +112,7 @@ pub(super) fn mark_underlined_titles(text: &str) -> (String, usize) {
                 *last = format!("{} {}", if mark == '=' { "#" } else { "##" }, title.text.trim());
                 marked.push(String::new());
             }
-            _ => marked.push(line.text.to_owned()),
+            _ => marked.push(if line.fence.is_some() { line.text } else { line.text.trim_end() }.to_owned()),
         }
     }
     (marked.join("\n"), count)

@@ -5,20 +5,12 @@ use super::check::{is_dash, is_word, mentions};
 use super::markdown::{Line, code_spans, lines};
 use super::template::CLOSED_HOLE;
 
-/// Plain hyphens, quotes, blanks and line ends for typographic ones, and how many there were. A longer dash is a hyphen only between
-/// two letters, and none where it parts two clauses.
+/// Plain hyphens, quotes, blanks and line ends for typographic ones, and how many there were.
 pub(super) fn fold_typography(text: &str) -> (String, usize) {
-    let text = text.replace("\r\n", "\n");
-    let mut folded = String::with_capacity(text.len());
     let mut count = 0;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let between_letters =
-            folded.ends_with(char::is_alphabetic) && chars.peek().is_some_and(|next| next.is_alphabetic());
+    let plain = |c| {
         let plain = match c {
             '\u{2010}' | '\u{2011}' => Some('-'),
-            '\u{2014}' | '\u{2015}' => Some(c),
-            c if is_dash(c) && between_letters => Some('-'),
             '\u{2018}'..='\u{201b}' => Some('\''),
             '\u{201c}'..='\u{201f}' => Some('"'),
             '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(' '),
@@ -28,7 +20,21 @@ pub(super) fn fold_typography(text: &str) -> (String, usize) {
             other => Some(other),
         };
         count += usize::from(plain != Some(c));
-        folded.extend(plain);
+        plain
+    };
+    (text.replace("\r\n", "\n").chars().filter_map(plain).collect(), count)
+}
+
+/// The text with hyphens for the dashes between two letters, and how many there were. A long dash parts two clauses and stays.
+pub(super) fn fold_dashes(text: &str) -> (String, usize) {
+    let mut folded = String::with_capacity(text.len());
+    let mut count = 0;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let in_word = folded.ends_with(char::is_alphabetic) && chars.peek().is_some_and(|next| next.is_alphabetic());
+        let is_hyphen = in_word && is_dash(c) && !matches!(c, '\u{2014}' | '\u{2015}');
+        count += usize::from(is_hyphen);
+        folded.push(if is_hyphen { '-' } else { c });
     }
     (folded, count)
 }
@@ -80,7 +86,8 @@ pub(super) fn rename(text: &str, (from, to): (&str, &str), agent: &Agent) -> (St
         for (at, found) in line.match_indices(from) {
             let span = spans.get(spans.partition_point(|span| span.end <= at));
             let in_code = fence.is_some() || in_json || span.is_some_and(|span| span.start <= at);
-            let Some(start) = reference_start(line.get(..at).unwrap_or_default(), agent) else { continue };
+            let head = line.get(..at).unwrap_or_default();
+            let Some(start) = reference_start(head, agent) else { continue };
             let (before, after) = (line.get(told..start), line.get(at + found.len()..));
             let (Some(before), Some(after)) = (before, after) else { continue };
             let (left, right) = (before.chars().next_back(), after.chars().next());
@@ -98,7 +105,8 @@ pub(super) fn rename(text: &str, (from, to): (&str, &str), agent: &Agent) -> (St
                 }
                 false => agent.single_quotes && opening == Some('\'') && closing == opening,
             };
-            if !(from.contains('_') || stands_alone) {
+            let in_namespace = start < at && !head.ends_with('/');
+            if !(from.contains('_') || in_namespace || stands_alone) {
                 continue;
             }
             if in_code {
