@@ -256,21 +256,11 @@ impl Adapter {
                 None => (text.to_owned(), 0),
             },
             Action::Opening => {
-                match opening_of(text).filter(|opening| text.get(opening.clone()).is_some_and(matches)) {
-                    Some(Range { start, end }) => {
-                        let (before, after) = (text.get(..start), text.get(end..));
-                        (
-                            format!(
-                                "{}{}{}",
-                                before.unwrap_or_default(),
-                                self.agent.opening,
-                                after.unwrap_or_default()
-                            ),
-                            1,
-                        )
-                    }
-                    None => (text.to_owned(), 0),
-                }
+                let mut opened = text.to_owned();
+                let named = opening_of(text).filter(|opening| text.get(opening.clone()).is_some_and(matches));
+                let count = named.iter().count();
+                named.into_iter().for_each(|opening| opened.replace_range(opening, self.agent.opening));
+                (opened, count)
             }
         };
         note(audit, rule.name.to_owned(), count);

@@ -82,7 +82,7 @@ pub enum PromptError {
 
 /// The first faults in words, and how many more there are.
 fn told(faults: &[PromptFault]) -> String {
-    const MOST: usize = 8;
+    const MOST: usize = 32;
     let more = faults.len().saturating_sub(MOST);
     let mut told: Vec<String> = faults.iter().take(MOST).map(ToString::to_string).collect();
     told.extend((more > 0).then(|| format!("and {more} more")));
