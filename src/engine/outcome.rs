@@ -171,6 +171,14 @@ pub enum Reason {
         /// Price of the smallest checkpoint.
         least_tokens: u64,
     },
+    /// The frame of a checkpoint and what is pinned in it take all the characters that the policy allows one.
+    #[error("a checkpoint may have {most_chars} characters, and its frame and what is pinned in it take {frame_chars}")]
+    TooFewChars {
+        /// What the policy allows.
+        most_chars: usize,
+        /// What a checkpoint takes beside its summary.
+        frame_chars: usize,
+    },
     /// A structured answer would not fit the room.
     #[error("kit {kit:?} needs {needed_tokens} tokens for its body, and there is room for {room_tokens}")]
     TooLittleRoom {
@@ -228,6 +236,7 @@ impl Reason {
             Self::BelowLevel { .. } => "below-level",
             Self::NothingToFold => "nothing-to-fold",
             Self::NoGain { .. } => "no-gain",
+            Self::TooFewChars { .. } => "too-few-chars",
             Self::TooLittleRoom { .. } => "too-little-room",
             Self::RequestTooLarge { .. } => "request-too-large",
             Self::HookCancelled { .. } => "hook-cancelled",
