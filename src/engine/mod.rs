@@ -16,6 +16,7 @@ mod range;
 mod shrink;
 mod transaction;
 
+pub(crate) use base::floors_above_caps;
 pub use base::{BaseEngine, BuildError, IdSource, LogIds};
 pub use drivers::{Hosted, compact, compact_async, compact_shared};
 pub use error::{Busy, CompactionError, Failure, SummaryFailure};
