@@ -12,9 +12,12 @@ mod hooks;
 mod manual;
 mod outcome;
 mod pending;
+mod progress;
 mod range;
+mod request_bytes;
 mod shrink;
 mod transaction;
+mod triggers;
 
 pub(crate) use base::floors_above_caps;
 pub use base::{BaseEngine, BuildError, IdSource, LogIds};
