@@ -153,7 +153,7 @@ pub enum Reason {
     #[error("the context window is not known, so pressure cannot be judged")]
     WindowUnknown,
     /// The conversation is below every level.
-    #[error("{total_tokens} tokens, and the trigger lies at {trigger_tokens:?}")]
+    #[error("{total_tokens} tokens, and {}", in_words(*trigger_tokens))]
     BelowLevel {
         /// Tokens now.
         total_tokens: u64,
@@ -224,6 +224,13 @@ pub enum Reason {
         /// Needed before another attempt.
         needed_tokens: u64,
     },
+}
+
+fn in_words(trigger_tokens: Option<u64>) -> String {
+    match trigger_tokens {
+        Some(tokens) => format!("the trigger lies at {tokens}"),
+        None => "no trigger is known, as the window is not".into(),
+    }
 }
 
 impl Reason {
