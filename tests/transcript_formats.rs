@@ -745,6 +745,18 @@ fn harness_a_message_that_takes_the_place_of_a_run_stands_where_the_run_did() {
 }
 
 #[test]
+fn harness_the_highest_seq_that_there_is_ends_no_file() {
+    let said = |more: Value| {
+        let mut event = json!({"type": "user/message", "data": {"role": "user", "content": "x"}});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let session = json!({"type": "session", "version": 3, "id": "s", "createdAt": 0});
+    let import = lines(&[session, said(json!({"seq": u64::MAX})), said(json!({}))]);
+    assert_eq!(import.session.messages().count(), 2);
+}
+
+#[test]
 fn what_stands_beside_the_texts_of_a_system_prompt_is_told_where_it_is_left_out() {
     let user = json!({"role": "user", "content": "Go"});
     let cached = json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);

@@ -56,7 +56,7 @@ impl Lines for Log {
         let pieces =
             map.get("data").and_then(|data| data.get("dt")).and_then(Value::as_array).map(|dt| dt.len() as u64 + 1);
         let seq = map.get("seq").or_else(|| map.get("seq0")).and_then(Value::as_u64).unwrap_or(self.events);
-        self.events = seq + pieces.unwrap_or(1);
+        self.events = seq.saturating_add(pieces.unwrap_or(1));
         let time = map.get("time").and_then(time_ms);
         let op = map.shift_remove("surfaceOp");
         let data = take_map(&mut map, "data").unwrap_or_default();
