@@ -203,6 +203,61 @@ fn what_cannot_be_used_is_refused_in_one_line_with_exit_code_2() {
     }
 }
 
+#[test]
+fn a_form_that_there_is_not_is_refused_before_anything_is_done() {
+    let file = std::env::temp_dir().join(format!("compact-to-{}", std::process::id()));
+    let out = file.to_str().unwrap();
+    for (args, says) in [
+        (vec!["--to", "bogus"], "chat-completions, responses, anthropic"),
+        (vec!["--to", "bogus", "--out", out], "chat-completions, responses, anthropic"),
+        (vec!["--to", "anthropic"], "--out"),
+    ] {
+        let output = run(&args, "");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(says) && output.stdout.is_empty(), "{args:?}: {}", stderr(&output));
+    }
+    assert!(!file.exists());
+}
+
+#[test]
+fn what_cannot_be_written_leaves_the_file_that_is_there_alone() {
+    let file = std::env::temp_dir().join(format!("compact-alone-{}", std::process::id()));
+    std::fs::write(&file, "mine").unwrap();
+    // A pi file takes a fold only, and one message has none.
+    let args = ["-", "--trigger", "manual", "--to", "pi", "--out", file.to_str().unwrap()];
+    let output = run(&args, "[{\"role\":\"user\",\"content\":\"x\"}]");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn too_few_characters_for_a_checkpoint_are_told_in_characters() {
+    for preset in ["standard", "arya-claude"] {
+        let args = ["--trigger", "manual", "--preset", preset, "--max-checkpoint-chars", "40", "--json"];
+        let value = json_of(&run(&args, ""));
+        assert_eq!(value["outcome"], "unneeded", "{value}");
+        let reason = value["reason"].as_str().unwrap();
+        assert!(reason.contains("40 characters") && !reason.contains("tokens"), "{reason}");
+    }
+}
+
+#[test]
+fn a_conversation_that_ends_within_a_call_is_told_once_and_with_what_helps() {
+    let mut messages = chat(12);
+    let list = messages.as_array_mut().unwrap();
+    list.truncate(list.len() - 3);
+    let output = run(&["-", "--trigger", "manual"], &messages.to_string());
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().next().unwrap();
+    assert_eq!(line.matches("busy").count(), 1, "{line}");
+    assert!(line.contains("still open") && line.contains("--trigger overflow"), "{line}");
+    // What it advises works.
+    let value = json_of(&run(&["-", "--trigger", "overflow", "--json"], &messages.to_string()));
+    assert_eq!(value["outcome"], "compacted", "{value}");
+}
+
 /// Answers every request on the loopback alike, and hands back what the first one asked.
 fn serve(status: &'static str, body: &str) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -106,6 +106,49 @@ fn what_cannot_be_read_is_refused_in_one_line_with_exit_code_2() {
     }
 }
 
+#[test]
+fn check_says_what_was_checked_and_refuses_what_it_has_no_rules_for() {
+    let folder = folder("checked");
+    let request = folder.join("request.json");
+    std::fs::write(&request, json!({"messages": [{"role": "user", "content": "go"}]}).to_string()).unwrap();
+    let request = request.to_str().unwrap();
+    let output = run("transcript", &["check", request]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("request.json") && text.contains("checked as a request of chat-completions"), "{text}");
+    let apis = "chat-completions, responses, anthropic, gemini";
+    let (rollout, events) = (file("codex/unanswered-call.jsonl"), file("openhands/basic.json"));
+    for (args, says) in [
+        (vec![request, "--as", "codex-rollout"], vec!["codex-rollout", apis]),
+        (vec![request, "--as", "harness"], vec!["harness", apis]),
+        (vec![request, "--as", "bogus"], vec!["\"bogus\"", apis]),
+        (vec![&rollout], vec!["nothing was checked", "codex-rollout file", apis, "convert"]),
+        (vec![&rollout, "--as", "anthropic"], vec!["nothing was checked", "codex-rollout file"]),
+        (vec![&events, "--as", "responses"], vec!["nothing was checked", "openhands file"]),
+    ] {
+        let output = run("transcript", &[vec!["check"], args.clone()].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(says.iter().all(|part| errors.contains(part)) && !errors.contains("::"), "{args:?}: {errors}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_of_no_known_format_is_told_the_formats_by_their_names() {
+    let folder = folder("unknown");
+    let path = folder.join("odd.json");
+    for text in ["", "{\"a\":1}", "nonsense"] {
+        std::fs::write(&path, text).unwrap();
+        for example in [vec!["inspect"], vec![]] {
+            let name = if example.is_empty() { "compact" } else { "transcript" };
+            let output = run(name, &[example, vec![path.to_str().unwrap()]].concat());
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert!(errors.contains("chat-completions, responses") && !errors.contains("::"), "{errors}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A file of a tool with a conversation that is long enough to fold.
 fn long_files() -> Vec<(&'static str, Format, String)> {
     let words = "the gauge at the north pier reports a level of 3.14 metres and nobody knows why ".repeat(12);

@@ -445,6 +445,26 @@ fn o29_overhead_that_no_fold_can_free_is_refused_before_any_call() {
 }
 
 #[test]
+fn overhead_counts_as_the_provider_counts_where_that_is_more_than_the_estimate() {
+    let mut session = session();
+    let header = RequestHeader::new("p", "m").with_system(words(12_000));
+    session.append(Draft::request_header(header)).unwrap();
+    for turn in 0..4 {
+        user(&mut session, &format!("Request {turn}: {}", words(500)));
+        assistant(&mut session, &words(500), &[]);
+    }
+    let report = UsageReport { total_tokens: 32_000, revision: Some(session.revision()), is_sum: false };
+    let mut summarizer = Scripted::default();
+    let mut work =
+        |situation: &Situation| compact(&mut standard(), &mut session, Trigger::Pressure, situation, &mut summarizer);
+    let outcome = work(&window(32_768)).unwrap();
+    assert!(matches!(outcome, Outcome::Unneeded(Reason::BelowLevel { .. })), "16,000 by the estimate: {outcome}");
+    let error = work(&window(32_768).usage(report)).unwrap_err();
+    assert!(error.code() == "overhead" && error.to_string().contains("an estimated 23"), "{error}");
+    assert!(summarizer.requests.is_empty());
+}
+
+#[test]
 fn o30_an_unknown_output_limit_leaves_a_small_window_usable() {
     let policy = Policy { reserve_output: true, threshold_ratio: 0.9, headroom_tokens: 16_000, ..Policy::default() };
     let of = |tokens| Window { tokens, origin: WindowOrigin::Host };

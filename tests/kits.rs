@@ -379,7 +379,9 @@ fn a_floor_above_the_output_cap_is_refused_when_the_engine_is_built_and_at_the_c
         let floor = kit.min_body_tokens;
         let policy = Policy { max_tokens: floor - 1, ..Policy::default() };
         let error = BaseEngine::new(policy.clone(), kit.clone(), RuleSet::Default).unwrap_err();
-        let expected = KitError::FloorAboveCap { kit: kit.id.clone(), min_body_tokens: floor, max_tokens: floor - 1 };
+        let cap = "max_tokens".into();
+        let expected =
+            KitError::FloorAboveCap { kit: kit.id.clone(), min_body_tokens: floor, cap, max_tokens: floor - 1 };
         assert_eq!(error, BuildError::Kit(expected));
         assert!(BaseEngine::new(Policy { max_tokens: floor, ..policy.clone() }, kit.clone(), RuleSet::Default).is_ok());
         let own = Policy { min_body_tokens: Some(floor - 1), ..policy };

@@ -66,13 +66,38 @@ fn the_scope_is_told_with_the_levels() {
     assert!(!levels(BudgetScope::Thread).contains("of the turn alone"));
 }
 
+/// Bytes of the next request, counted afresh.
+fn bytes(session: &Session) -> u64 {
+    let messages = session.messages().map(|message| serde_json::to_string(message.as_ref()).unwrap().len() as u64);
+    messages.sum::<u64>() + serde_json::to_string(session.request_header().unwrap()).unwrap().len() as u64
+}
+
+#[test]
+fn an_engine_that_goes_on_counts_the_bytes_of_what_was_added_folded_and_trimmed() {
+    let mut session = conversation(4, 400);
+    let limit = bytes(&session) * 2;
+    let mut engine = engine(Policy { max_request_bytes: limit, ..Policy::default() }, RuleSet::Default);
+    let (mut folds, mut prunes) = (0, 0);
+    for step in 0..80 {
+        let call = format!("step-{step}");
+        assistant(&mut session, "", &[]);
+        assistant(&mut session, &words(100), &[&call]);
+        result(&mut session, &call, &words(if step % 20 == 0 { 3_000 } else { 100 }));
+        user(&mut session, "Go on.");
+        let is_over = bytes(&session) > limit;
+        let mut summarizer = ExtractiveSummarizer::new();
+        let outcome =
+            compact(&mut engine, &mut session, Trigger::Pressure, &window(1_000_000), &mut summarizer).unwrap();
+        assert_eq!(matches!(outcome, Outcome::Unneeded(Reason::BelowLevel { .. })), !is_over, "step {step}: {outcome}");
+        folds += usize::from(outcome.compacted().is_some());
+        prunes += usize::from(matches!(outcome, Outcome::Pruned(_)));
+    }
+    assert!(folds > 1 && prunes + folds > 2, "{folds} folds, {prunes} prunes");
+}
+
 #[test]
 fn a_request_over_its_bytes_is_compacted_though_its_tokens_are_few_and_the_window_is_unknown() {
     let policy = |max_request_bytes| Policy { max_request_bytes, ..Policy::default() };
-    let bytes = |session: &Session| -> u64 {
-        let messages = session.messages().map(|message| serde_json::to_string(message.as_ref()).unwrap().len() as u64);
-        messages.sum::<u64>() + serde_json::to_string(session.request_header().unwrap()).unwrap().len() as u64
-    };
     for situation in [window(1_000_000), Situation::new()] {
         let mut session = conversation(30, 400);
         let size = bytes(&session);

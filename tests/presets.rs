@@ -232,9 +232,11 @@ fn malformed_and_taken_ids_are_refused() {
         assert_eq!(registry.add_json(&own(id, 9).to_string()).unwrap_err().code(), "duplicate", "{id:?}");
     }
     assert_eq!(registry.add(Preset::arya_qwen()).unwrap_err().code(), "duplicate");
-    for text in ["", "nonsense", "[]", "{}", r#"{"id":7}"#] {
+    for text in ["", "nonsense", "[]", "{}", "7", r#"{"id":7}"#] {
         assert_eq!(registry.add_json(text).unwrap_err().code(), "no-id", "{text:?}");
     }
+    let said = registry.add_json("[]").unwrap_err().to_string();
+    assert_eq!(said, "this is no preset: it must be an object with an id");
 }
 
 #[test]
@@ -254,6 +256,38 @@ fn a_broken_preset_is_listed_with_its_reason_and_not_handed_out() {
         assert_eq!(registry.set_default(id).unwrap_err().code(), "broken");
     }
     assert_eq!(registry.entries().len(), 7);
+    let odd = json!({"id": "odd", "name": 7, "order": "first"}).to_string();
+    let entry = registry.add_json(&odd).unwrap();
+    assert_eq!((entry.name(), entry.order(), entry.preset().is_err()), ("odd", u32::MAX, true));
+}
+
+#[test]
+fn a_broken_preset_can_be_replaced_or_taken_out() {
+    let mut registry = Registry::builtin();
+    let mut broken = own("gauges", 2);
+    broken["policy"]["thresholdRatio"] = json!(7);
+    registry.add_json(&broken.to_string()).unwrap();
+    registry.set_on("gauges", false).unwrap();
+    let whole = Preset::from_json(&own("gauges", 9).to_string()).unwrap();
+    let entry = registry.replace(whole.clone()).unwrap();
+    assert_eq!((entry.preset(), entry.is_on()), (Ok(&whole), false), "the switch stays as it was");
+    assert_eq!(registry.entries().last().map(RegistryEntry::id), Some("gauges"));
+    assert_eq!(registry.remove("gauges").unwrap().id(), "gauges");
+    assert_eq!(registry, Registry::builtin());
+    assert_eq!(registry.replace(whole.clone()).unwrap_err().code(), "unknown");
+    assert_eq!(registry.remove("gauges").unwrap_err().code(), "unknown");
+    assert_eq!(registry.remove("arya-standard").unwrap_err().code(), "is-default");
+    let nameless = Preset { name: String::new(), ..Preset::arya_standard() };
+    assert_eq!(registry.replace(nameless).unwrap_err().code(), "is-default");
+    let renamed = Preset { name: "Ours".into(), ..Preset::arya_standard() };
+    assert_eq!(registry.replace(renamed).unwrap().name(), "Ours");
+    assert_eq!(registry.default_preset().map(|preset| preset.name.as_str()), Some("Ours"));
+}
+
+#[test]
+fn without_a_default_a_conversation_that_names_no_preset_has_none() {
+    let error = Registry::empty().of_session(&SessionHeader::new("s", 0)).unwrap_err();
+    assert!(error.code() == "no-default" && error.to_string().contains("set_default"), "{error}");
 }
 
 #[test]

@@ -616,6 +616,22 @@ fn pictures_in_parallel_results_are_not_cut_and_the_texts_beside_them_are_cut_on
     assert!(plan(&session, &policy, budget).rewrites().is_empty());
 }
 
+#[test]
+fn a_result_that_takes_fewer_tokens_than_its_trimmed_form_is_left_alone() {
+    let trim = TrimPolicy { threshold_chars: 60, head_chars: 12, tail_chars: 6, ..TrimPolicy::default() };
+    trim.validate().unwrap();
+    let policy = PrunePolicy::trimming(trim);
+    let plan = |text: &str| {
+        let mut session = session();
+        step(&mut session, &[("bash", "ls", text)]);
+        PrunePlan::new(&session, &mut Meter::new(Pricing::default(), MeterRules::DEFAULT), &policy, none()).unwrap()
+    };
+    assert_eq!(plan(&" ".repeat(61)).rewrites(), [], "a run of blanks is a token or two, and the marker takes more");
+    let long = plan(&words(40));
+    assert_eq!(long.rewrites().len(), 1);
+    assert!(long.tokens_freed() > 0);
+}
+
 fn path_policy() -> PrunePolicy {
     only_old(1, 0)
 }

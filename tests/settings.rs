@@ -13,6 +13,10 @@ fn read(value: &Value) -> (Settings, Vec<String>) {
     (settings, clamps.iter().map(ToString::to_string).collect())
 }
 
+fn route() -> Value {
+    json!({"provider": "p", "model": "m"})
+}
+
 #[test]
 fn what_is_not_set_is_what_the_column_says() {
     for preset in Preset::builtins() {
@@ -49,8 +53,9 @@ fn a_knob_is_read_and_set_by_either_name_and_by_its_type() {
 fn a_number_outside_its_bounds_in_a_file_is_clamped_used_and_reported() {
     for (name, value, used) in [
         ("thresholdRatio", json!(7), json!(1.0)),
-        ("thresholdRatio", json!(0), json!(0.01)),
-        ("thresholdRatio", json!(-3.5), json!(0.01)),
+        ("thresholdRatio", json!(0), json!(0.2)),
+        ("thresholdRatio", json!(-3.5), json!(0.2)),
+        ("retainRatio", json!(0), json!(0.01)),
         ("preWarmPercent", json!(900), json!(100)),
         ("preWarmPercent", json!(-1), json!(0)),
         ("maxTokens", json!(0), json!(1)),
@@ -65,6 +70,10 @@ fn a_number_outside_its_bounds_in_a_file_is_clamped_used_and_reported() {
         assert_eq!(clamps, [format!("{knob} was {value} and is taken as {used}")]);
         let error = Settings::from_json(&json!({name: value}), RuleSet::Harness).unwrap_err();
         assert_eq!(error.code(), "bad-value", "the harness clamps nothing");
+    }
+    let (settings, _) = read(&json!({"thresholdRatio": -1}));
+    for preset in Preset::builtins() {
+        preset.with_settings(&settings).unwrap().0.engine().unwrap();
     }
     let (settings, clamps) = read(&json!({"headroomTokens": 16_000.0, "thresholdRatio": 1}));
     assert_eq!((settings.to_json()["headroomTokens"].clone(), clamps.len()), (json!(16_000), 0));
@@ -81,6 +90,8 @@ fn wrong_types_unknown_keys_and_faults_across_knobs_are_refused() {
         (json!({"maxTokens": null}), "bad-value"),
         (json!({"auto": 1}), "bad-value"),
         (json!({"summarizer": {"provider": "p"}}), "bad-value"),
+        (json!({"summarizer": {"provider": "", "model": "m"}}), "bad-value"),
+        (json!({"max_tokens": 4_000}), "unknown-knob"),
     ] {
         let error = Settings::from_json(&value, RuleSet::Default).unwrap_err();
         assert_eq!(error.code(), code, "{value}");
@@ -90,7 +101,9 @@ fn wrong_types_unknown_keys_and_faults_across_knobs_are_refused() {
         (json!({"retainRatio": 0.95}), "retain-not-below-threshold"),
         (json!({"retainRatio": 0.1, "retainTokens": 5}), "exclusive"),
         (json!({"pruneHeadChars": 8_000}), "out-of-bounds"),
-        (json!({"summarizer": {"provider": "", "model": "m"}}), "out-of-bounds"),
+        (json!({"pruneThresholdChars": null, "pruneHeadChars": 100}), "switched-off"),
+        (json!({"pruneThresholdChars": 100, "pruneTailChars": null}), "switched-off"),
+        (json!({"keepRecentToolResults": null, "minMicroCompactTokens": 5}), "switched-off"),
         (
             json!({"modelPolicies": [{"route": {"provider": "p", "model": "m"}}, {"route": {"provider": "p", "model": "m"}}]}),
             "duplicate-route",
@@ -100,6 +113,74 @@ fn wrong_types_unknown_keys_and_faults_across_knobs_are_refused() {
         let error = Preset::arya_standard().with_settings(&settings).unwrap_err();
         assert_eq!(error.code(), code, "{value}: {error}");
     }
+}
+
+#[test]
+fn settings_that_leave_no_room_for_an_answer_are_refused_for_every_route() {
+    for (value, cap) in [
+        (json!({"maxTokens": 100}), "max_tokens is 100"),
+        (json!({"modelPolicies": [{"route": route(), "maxTokens": 100}]}), "model_policies[0].max_tokens is 100"),
+    ] {
+        let (settings, _) = read(&value);
+        for preset in [Preset::arya_claude(), Preset::arya_qwen()] {
+            let error = preset.with_settings(&settings).unwrap_err();
+            assert!(error.code() == "broken" && error.to_string().contains(cap), "{error}");
+        }
+        Preset::arya_standard().with_settings(&settings).unwrap().0.engine().unwrap();
+    }
+}
+
+#[test]
+fn knobs_of_a_single_route_are_named_bounded_and_pinned_as_those_of_all_are() {
+    let item = |own: Value| {
+        let mut item = json!({"route": route()});
+        item.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        json!({"modelPolicies": [item]})
+    };
+    let (settings, clamps) = read(&item(json!({"thresholdRatio": 3, "maxTokens": 4_000.0, "retainTokens": 7})));
+    assert_eq!(clamps, ["model_policies[0].threshold_ratio was 3 and is taken as 1.0"]);
+    let (moved, pinned) = Preset::arya_standard().with_settings(&settings).unwrap();
+    let own = &moved.policy.model_policies[0];
+    assert_eq!((own.threshold_ratio, own.max_tokens, own.retain), (Some(1.0), Some(4_000), Some(Retain::Tokens(7))));
+    assert_eq!(pinned, Vec::<&str>::new());
+    assert_eq!(moved.knob("model_policies"), Some(settings.to_json()["modelPolicies"].clone()));
+    let (moved, pinned) = Preset::arya_claude().with_settings(&settings).unwrap();
+    assert_eq!((moved.policy.model_policies[0].threshold_ratio, pinned), (None, vec!["threshold_ratio"]));
+    for (own, said) in [
+        (json!({"thresholdRatio": "half"}), "model_policies[0].threshold_ratio is \"half\""),
+        (json!({"auto": false}), "model_policies[0].auto"),
+        (json!({"retain": {"ratio": 0.1}}), "model_policies[0].retain"),
+        (json!({"retainRatio": 0.1, "retainTokens": 9}), "model_policies[0]: retain_ratio and retain_tokens"),
+        (json!({"route": {"provider": "p", "model": ""}}), "model_policies[0].route"),
+        (json!({"summarizer": {"provider": "p", "model": ""}}), "model_policies[0].summarizer"),
+    ] {
+        let error = Settings::from_json(&item(own), RuleSet::Default).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    for (value, said) in [(json!([3]), "model_policies[0] is 3"), (json!({}), "model_policies is {}")] {
+        let error = Settings::from_json(&json!({"modelPolicies": value}), RuleSet::Default).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let error = Settings::from_json(&item(json!({"thresholdRatio": 3})), RuleSet::Harness).unwrap_err().to_string();
+    assert_eq!(error, "model_policies[0].threshold_ratio is 3; it must be more than 0 and at most 1");
+    let (cleared, _) = read(&item(json!({"summarizer": null})));
+    let (moved, _) = Preset::arya_standard().with_settings(&cleared).unwrap();
+    assert_eq!(moved.policy.model_policies[0].summarizer, Some(None));
+}
+
+#[test]
+fn a_number_that_is_none_is_no_null_and_null_has_a_call_of_its_own() {
+    let mut settings = Settings::default();
+    for name in ["threshold_ratio", "retain_ratio", "retain_tokens", "keep_user_tokens"] {
+        for number in [f64::NAN, f64::INFINITY] {
+            assert_eq!(settings.set(name, number).unwrap_err().code(), "bad-value", "{name}");
+        }
+    }
+    assert_eq!(settings, Settings::default());
+    assert_eq!(settings.set_null("max_tokens").unwrap_err().code(), "bad-value");
+    settings.set_null("prune_threshold_chars").unwrap();
+    let (moved, _) = Preset::standard().with_settings(&settings).unwrap();
+    assert_eq!(moved.policy.prune.trim, None);
 }
 
 #[test]
@@ -140,6 +221,12 @@ fn the_schema_of_a_settings_page_has_every_knob_with_default_bounds_and_pins() {
     assert_eq!((&threshold["const"], &threshold["readOnly"]), (&json!(0.99), &json!(true)));
     assert_eq!(schema["properties"]["maxTokens"]["default"], 20_000);
     assert_eq!(schema["properties"]["preWarmPercent"]["maximum"], 100);
+    let own = schema["properties"]["modelPolicies"]["items"]["properties"].as_object().unwrap();
+    assert_eq!(
+        (own.len(), own.contains_key("thresholdRatio")),
+        (7, false),
+        "a pinned knob cannot be set for a route either"
+    );
     for (name, property) in schema["properties"].as_object().unwrap() {
         assert!(property["description"].as_str().unwrap().ends_with('.'), "{name}");
         let fixed = property.get("const").is_some();
@@ -158,7 +245,7 @@ proptest! {
         number in prop_oneof![any::<i64>().prop_map(Value::from), any::<u64>().prop_map(Value::from), any::<f64>().prop_map(|f| json!(f))],
     ) {
         let knob = &Knob::all()[which];
-        if let Ok((settings, clamps)) = Settings::from_json(&json!({knob.name(): number}), RuleSet::Default) {
+        if let Ok((settings, clamps)) = Settings::from_json(&json!({knob.json_name(): number}), RuleSet::Default) {
             let used: Value = settings.get(knob.name()).unwrap().unwrap();
             prop_assert!(Settings::default().set(knob.name(), &used).is_ok(), "{} as {used}", knob.name());
             prop_assert_eq!(clamps.is_empty(), used.as_f64() == number.as_f64());

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken test may panic")]
 #![allow(clippy::needless_pass_by_value, reason = "records read better where they are written in place")]
 
-use arya_presets::transcript::{self, Format, Import, Repair};
+use arya_presets::transcript::{self, Change, Export, Format, Import, Repair, Target, WriteOptions};
 use arya_presets::{EventData, Session, Usage};
 use serde_json::{Value, json};
 
@@ -14,6 +14,10 @@ fn lines(records: &[Value]) -> Import {
 
 fn document(value: &Value) -> Import {
     transcript::read(value.to_string().as_bytes()).unwrap()
+}
+
+fn write(session: &Session, target: Target) -> Export {
+    transcript::write(session, target, &WriteOptions::default()).unwrap()
 }
 
 /// One letter for who speaks, and the text: U the user, A the model, R a result, C a checkpoint, I an injection.
@@ -172,6 +176,51 @@ fn codex_items_that_no_session_knows_are_kept_for_the_api_that_wrote_them() {
 }
 
 // Claude Code
+
+#[test]
+fn codex_a_turn_is_taken_back_by_how_many_the_person_began_behind_the_fold() {
+    let meta = json!({"type": "session_meta", "payload": {"id": "s"}});
+    let base = [
+        meta,
+        item("user", "One"),
+        compacted("One"),
+        item("user", "Two"),
+        item("assistant", "A"),
+        item("user", "Three"),
+    ];
+    for (turns, left) in [(0, 3), (1, 2), (2, 0)] {
+        let mut records = base.to_vec();
+        records.push(rolled_back(turns));
+        let import = lines(&records);
+        // Behind what the fold kept: the checkpoint and the words of the first turn.
+        assert_eq!(import.session.messages().count(), 2 + left, "{turns}: {:?}", shown(&import.session));
+        assert_eq!(import.report.repaired.contains_key(&Repair::BranchLeft), turns > 0, "{turns}");
+    }
+}
+
+#[test]
+fn codex_a_message_of_another_agent_goes_back_as_what_it_was() {
+    let message = json!({"type": "agent_message", "author": "/root/worker", "recipient": "/root", "content": [
+        {"type": "input_text", "text": "The parser is done."}, {"type": "encrypted_content", "encrypted_content": "x"}]});
+    let import = lines(&[
+        json!({"type": "session_meta", "payload": {"id": "s"}}),
+        item("user", "Go"),
+        json!({"type": "response_item", "payload": message}),
+        item("assistant", "Good."),
+    ]);
+    let written = write(&import.session, Target::CodexRollout);
+    assert_eq!(written.value[0]["payload"]["replacement_history"][1], message);
+    assert!(!written.report.changes.contains_key(&Change::RoleChanged), "{:?}", written.report.changes);
+    let again = transcript::read(written.to_text().as_bytes()).unwrap().session;
+    assert_eq!(again.messages().nth(1).unwrap().source.kind(), "agent-message");
+    // The API has no such item: what it became is told.
+    let written = write(&import.session, Target::Responses);
+    assert_eq!(transcript::validate(Target::Responses, &written.value), []);
+    assert_eq!(written.value["input"][1]["role"], "user");
+    for change in [Change::RoleChanged, Change::FieldsDropped, Change::OpaqueDropped] {
+        assert_eq!(written.report.changes[&change].count, 1, "{change:?}");
+    }
+}
 
 fn claude(kind: &str, uuid: &str, more: Value) -> Value {
     let mut record = json!({"type": kind, "uuid": uuid, "sessionId": "s", "timestamp": "2026-09-01T10:00:00Z"});
@@ -504,6 +553,75 @@ fn gemini_responses_without_ids_answer_the_calls_of_their_name() {
 // opencode, pi, OpenHands, SWE-agent
 
 #[test]
+fn gemini_responses_without_ids_go_to_open_calls_of_the_newest_answer_alone() {
+    let call = |name: &str| json!({"functionCall": {"name": name, "args": {}}});
+    let response = |name: &str, text: &str| json!({"functionResponse": {"name": name, "response": {"output": text}}});
+    let import = document(&json!({"contents": [
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": [call("f"), call("g"), call("f"), {"functionCall": {"id": "own", "name": "f", "args": {}}}]},
+        {"role": "user", "parts": [response("f", "first"), response("g", "of g")]},
+        {"role": "user", "parts": [response("f", "second"), response("f", "one too many"), response("h", "unasked")]},
+        {"role": "model", "parts": [call("f")]},
+        {"role": "user", "parts": [response("g", "too late"), response("f", "third")]},
+    ]}));
+    assert_eq!(
+        shown(&import.session),
+        ["U Go", "A  +f +g +f +f", "R first", "R of g", "R second", "A  +f", "R third"]
+            .map(|line| line.replace("  ", " "))
+    );
+    assert_eq!(import.report.repaired[&Repair::ResultWithoutCall].count, 3);
+    assert_eq!(import.report.repaired[&Repair::CallWithoutResult].count, 1);
+}
+
+/// Many small records of the kinds that look something up in what was read before. What each costs must not grow with their number.
+#[test]
+fn a_file_of_very_many_small_records_is_read_in_time_that_grows_with_its_size() {
+    const MANY: usize = 30_000;
+    let call = || json!({"functionCall": {"name": "f", "args": {}}});
+    let response = || json!({"functionResponse": {"name": "f", "response": {"output": "x"}}});
+    let import = document(&json!({"contents": [
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": (0..MANY).map(|_| call()).collect::<Vec<_>>()},
+        {"role": "user", "parts": (0..MANY).map(|_| response()).collect::<Vec<_>>()},
+    ]}));
+    assert_eq!(import.session.messages().count(), MANY + 2);
+    assert!(!import.report.repaired.contains_key(&Repair::ResultWithoutCall));
+
+    let said = |seq: usize, op: Value| json!({"type": "user/message", "seq": seq, "surfaceOp": op, "data": {"role": "user", "content": "x"}});
+    let mut log = vec![json!({"type": "session", "version": 3, "id": "s", "createdAt": 0})];
+    log.extend((0..MANY).map(|seq| said(seq, Value::Null)));
+    // Each takes the place of the one before it, which stands at the end.
+    log.extend((MANY..2 * MANY).map(|seq| said(seq, json!({"start": seq - 1, "end": seq - 1}))));
+    assert_eq!(lines(&log).session.messages().count(), MANY);
+
+    let mut cli = vec![json!({"sessionId": "s", "projectHash": "p"})];
+    cli.extend((0..MANY).map(|id| json!({"type": "user", "id": id.to_string(), "content": "x"})));
+    cli.extend((0..MANY).map(|_| json!({"$rewindTo": "nowhere"})));
+    assert_eq!(lines(&cli).session.messages().count(), MANY);
+
+    let prompts: Vec<Value> = (0..MANY)
+        .map(|number| {
+            claude(
+                "user",
+                &format!("u{number}"),
+                json!({"parentUuid": "nowhere", "message": {"role": "user", "content": "x"}}),
+            )
+        })
+        .collect();
+    assert_eq!(lines(&prompts).session.messages().count(), MANY);
+
+    let action = |id: usize, source: &str, action: &str, args: Value| json!({"id": id, "source": source, "action": action, "args": args});
+    let mut events: Vec<Value> = (0..MANY).map(|id| action(id, "user", "message", json!({"content": "x"}))).collect();
+    let forgotten: Vec<usize> = (1..10 * MANY).collect();
+    events.push(action(MANY, "agent", "condensation", json!({"forgotten_event_ids": forgotten})));
+    assert_eq!(lines(&events).session.messages().count(), 1);
+
+    let mut item = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]});
+    item.as_object_mut().unwrap().extend((0..MANY).map(|key| (format!("k{key}"), json!(key))));
+    assert_eq!(document(&json!({"input": [item]})).session.messages().count(), 1);
+}
+
+#[test]
 fn pi_a_branch_that_was_left_is_left_out_and_a_fold_keeps_from_its_first_entry_on() {
     let entry = |id: &str, parent: Option<&str>, role: &str, text: &str| {
         json!({"type": "message", "id": id, "parentId": parent, "timestamp": "2026-07-13T14:47:18Z",
@@ -598,6 +716,121 @@ fn harness_files_of_version_3_are_read_as_far_as_their_surface() {
 }
 
 // Finding the format
+
+#[test]
+fn harness_a_message_that_takes_the_place_of_a_run_stands_where_the_run_did() {
+    let said = |seq: u64, text: &str, op: Value| json!({"type": "user/message", "seq": seq, "surfaceOp": op, "data": {"role": "user", "content": text}});
+    let session = json!({"type": "session", "version": 3, "id": "s", "createdAt": 0});
+    let base = || (0..5).map(|seq| said(seq, &seq.to_string(), Value::Null));
+    let place = |start: u64, end: u64| json!({"start": start, "end": end});
+    for (later, expected) in [
+        (vec![said(5, "a", place(1, 3))], "0 a 4"),
+        (vec![said(5, "a", place(1, 3)), said(6, "b", place(5, 4))], "0 b"),
+        (vec![said(5, "a", place(1, 1)), said(6, "b", place(0, 5)), said(7, "c", place(6, 6))], "c 2 3 4"),
+        // A run that is not there, or that ends before it begins, replaces nothing.
+        (vec![said(5, "a", place(1, 3)), said(6, "b", place(1, 3))], "0 a 4 b"),
+        (vec![said(5, "a", place(3, 1))], "0 1 2 3 4 a"),
+        (vec![said(5, "a", place(0, 0)), said(6, "b", place(1, 5))], "a 1 2 3 4 b"),
+        // A seq that came twice names the first of its messages, as long as it is there.
+        (
+            vec![said(1, "again", Value::Null), said(5, "a", place(1, 1)), said(6, "b", place(1, 1))],
+            "0 a 2 3 4 again b",
+        ),
+    ] {
+        let records: Vec<Value> = [session.clone()].into_iter().chain(base()).chain(later.clone()).collect();
+        let import = lines(&records);
+        let texts: Vec<String> = import.session.messages().map(|message| message.text()).collect();
+        assert_eq!(texts.join(" "), expected, "{later:?}");
+    }
+}
+
+#[test]
+fn harness_the_highest_seq_that_there_is_ends_no_file() {
+    let said = |more: Value| {
+        let mut event = json!({"type": "user/message", "data": {"role": "user", "content": "x"}});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    let session = json!({"type": "session", "version": 3, "id": "s", "createdAt": 0});
+    let import = lines(&[session, said(json!({"seq": u64::MAX})), said(json!({}))]);
+    assert_eq!(import.session.messages().count(), 2);
+}
+
+#[test]
+fn what_stands_beside_the_texts_of_a_system_prompt_is_told_where_it_is_left_out() {
+    let user = json!({"role": "user", "content": "Go"});
+    let cached = json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);
+    let plain = json!([{"type": "text", "text": "Be brief."}]);
+    for (request, place) in [
+        (json!({"system": cached, "messages": [user]}), Some(0)),
+        (json!({"system": [{"type": "text", "text": "Be brief."}, {"type": "image"}], "messages": [user]}), Some(0)),
+        (json!({"system": plain, "messages": [user]}), None),
+        (json!({"system": "Be brief.", "messages": [user]}), None),
+        (json!({"messages": [{"role": "system", "name": "boss", "content": "Be brief."}, user]}), Some(1)),
+        (json!({"messages": [{"role": "system", "content": cached}, user]}), Some(1)),
+        (json!({"messages": [{"role": "system", "content": plain}, user]}), None),
+        (
+            json!({"systemInstruction": {"parts": [{"text": "Be brief.", "thought": false, "k": 1}]}, "contents": [{"role": "user", "parts": [{"text": "Go"}]}]}),
+            Some(0),
+        ),
+        (
+            json!({"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": [{"role": "user", "parts": [{"text": "Go"}]}]}),
+            None,
+        ),
+    ] {
+        let import = document(&request);
+        assert_eq!(import.session.request_header().unwrap().system.as_deref(), Some("Be brief."), "{request}");
+        let told = import.report.repaired.get(&Repair::MetadataDropped).map(|tally| tally.places[0]);
+        assert_eq!(told, place, "{request}");
+    }
+}
+
+#[test]
+fn a_system_message_s_name_and_cache_marks_are_kept_or_told() {
+    let later = [
+        json!({"role": "system", "name": "boss", "content": "Be brief."}),
+        json!({"role": "developer", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]}),
+        json!({"role": "system", "content": "Be brief."}),
+    ];
+    for (index, later) in later.into_iter().enumerate() {
+        let import = document(&json!({"messages": [{"role": "user", "content": "Go"}, later]}));
+        for target in Target::ALL.into_iter().filter(|target| !matches!(target, Target::Pi | Target::Harness)) {
+            let written = write(&import.session, target);
+            let told = written.report.changes.contains_key(&Change::FieldsDropped);
+            assert_eq!(told, index < 2 && target != Target::ChatCompletions, "{target}: {later}");
+            let kept = written.value["messages"][1] == later;
+            assert_eq!(kept, target == Target::ChatCompletions, "{target}: {}", written.value);
+        }
+    }
+    // A first system message that could not be read as the prompt becomes it, with less than it had.
+    let mixed =
+        json!([{"type": "text", "text": " ", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": " "}]);
+    let import =
+        document(&json!({"messages": [{"role": "system", "content": mixed}, {"role": "user", "content": "Go"}]}));
+    let written = write(&import.session, Target::ChatCompletions);
+    assert_eq!(written.value["messages"][0], json!({"role": "system", "content": " \n "}));
+    assert!(written.report.changes.contains_key(&Change::FieldsDropped));
+}
+
+#[test]
+fn texts_that_no_request_holds_are_refused_with_their_size_and_the_limit() {
+    let request = |chars: usize| json!({"system": "s", "messages": [{"role": "user", "content": "x".repeat(chars)}]});
+    let frame = request(0).to_string().len();
+    let most = 32_000_000;
+    let import = document(&request(most - frame));
+    let written = write(&import.session, Target::Anthropic);
+    assert_eq!(written.value.to_string().len(), most);
+    assert_eq!(transcript::validate(Target::Anthropic, &written.value), []);
+    let session = document(&request(most - frame + 1)).session;
+    let error = transcript::write(&session, Target::Anthropic, &WriteOptions::default()).unwrap_err();
+    assert_eq!(error.code(), "inexpressible");
+    let text = error.to_string();
+    assert!(text.contains("32000001 bytes") && text.contains("at most 32000000"), "{text}");
+    // A profile without that rule is not held to it, nor is any other target.
+    let profile = transcript::Profile::default().without(transcript::Rule::AnthropicRequestSize);
+    assert!(transcript::write(&session, Target::Anthropic, &WriteOptions::default().with_profile(profile)).is_ok());
+    assert!(transcript::write(&session, Target::ClaudeCode, &WriteOptions::default()).is_ok());
+}
 
 #[test]
 fn lines_before_a_document_and_further_conversations_are_told() {

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use arya_presets::transcript::{Profile, Rule, Target, Violation, validate, validate_with};
 use proptest::prelude::*;
@@ -390,63 +389,6 @@ fn a_refusal_shows_names_and_ids_cut_and_never_what_was_said() {
         let text = violation.to_string();
         assert!(!text.contains(secret) && !text.contains('\u{1b}') && text.len() < 400, "{text}");
         assert!(text.starts_with(violation.rule.name()) && text.contains(&violation.at));
-    }
-}
-
-#[test]
-fn time_grows_with_the_length_of_the_conversation() {
-    // Every call of one message is answered late, or never, or twice: what a search among open calls would be slow at.
-    let conversation = |target: Target, calls: usize| {
-        let ids: Vec<String> = (0..calls).map(|call| format!("c{call}")).collect();
-        match target {
-            Target::ChatCompletions => {
-                let calls = ids
-                    .iter()
-                    .map(|id| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}}));
-                let mut messages = vec![
-                    json!({"role": "assistant", "tool_calls": calls.collect::<Vec<_>>()}),
-                    json!({"role": "user", "content": "x"}),
-                ];
-                messages.extend(ids.iter().map(|id| json!({"role": "tool", "tool_call_id": id, "content": "x"})));
-                json!(messages)
-            }
-            Target::Responses => {
-                let outputs =
-                    ids.iter().rev().map(|id| json!({"type": "function_call_output", "call_id": id, "output": ""}));
-                let calls = ids.iter().map(|id| {
-                    json!({"type": "function_call", "call_id": id, "name": "read", "arguments": "{}", "id": format!("fc_{id}")})
-                });
-                json!(outputs.chain(calls).collect::<Vec<_>>())
-            }
-            Target::Anthropic => {
-                let calls = ids.iter().map(|id| json!({"type": "tool_use", "id": id, "name": "read", "input": {}}));
-                let result = |id: &String| json!({"type": "tool_result", "tool_use_id": id});
-                let results = ids.iter().rev().map(result).chain(ids.iter().map(result));
-                json!([{"role": "assistant", "content": calls.collect::<Vec<_>>()},
-                    {"role": "user", "content": results.collect::<Vec<_>>()}])
-            }
-            _ => {
-                let calls = ids.iter().map(|id| json!({"functionCall": {"name": "read", "id": id}}));
-                let results =
-                    ids.iter().rev().map(|id| json!({"functionResponse": {"name": "list", "id": id, "response": {}}}));
-                json!([{"role": "model", "parts": calls.collect::<Vec<_>>()}, {"role": "user", "parts": results.collect::<Vec<_>>()}])
-            }
-        }
-    };
-    let quickest = |target: Target, calls: usize| -> Duration {
-        let value = conversation(target, calls);
-        let time = || {
-            let start = Instant::now();
-            assert!(!validate_with(target, &value, &every_rule()).is_empty());
-            start.elapsed()
-        };
-        (0..3).map(|_| time()).min().unwrap()
-    };
-    for target in Target::APIS {
-        let (short, long) = (quickest(target, 2_000), quickest(target, 32_000));
-        println!("{target}: 2,000 calls in {short:?}, 32,000 in {long:?}");
-        // Sixteen times as long: 256 times the time would be quadratic.
-        assert!(long < short * 100, "{target}: {short:?}, then {long:?}");
     }
 }
 

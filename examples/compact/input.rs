@@ -5,7 +5,7 @@ use std::path::Path;
 
 use arya_presets::Session;
 use arya_presets::transcript::{self, Format, Import, Repair, Target, WriteOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The conversation that is compacted where no file is named.
 const SAMPLE: &str = include_str!("../data/sample-session.jsonl");
@@ -84,7 +84,7 @@ pub(crate) fn write(
     let options = WriteOptions::default().resuming(conversation.resume.clone()).with_tokens_before(tokens_before);
     let export = transcript::write(&conversation.session, target, &options).map_err(|error| error.to_string())?;
     for (change, tally) in &export.report.changes {
-        eprintln!("{target}: {change:?} at {} messages", tally.count);
+        eprintln!("{target}: {} at {} messages", json!(change).as_str().unwrap_or_default(), tally.count);
     }
     let same_file = conversation.format.target() == Some(target) && !Target::APIS.contains(&target);
     if same_file {

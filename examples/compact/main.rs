@@ -54,8 +54,8 @@ struct Args {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Another format to write: chat-completions, responses, anthropic, gemini, codex-rollout, claude-code, qwen-code, pi, harness.
-    #[arg(long, requires = "out")]
-    to: Option<String>,
+    #[arg(long, requires = "out", value_parser = target)]
+    to: Option<Target>,
     /// Print one JSON object and nothing else.
     #[arg(long)]
     json: bool,
@@ -99,10 +99,10 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let mut measuring = preset.base_engine(RuleSet::Default).map_err(|error| error.to_string())?;
     let mut conversation = input::read(args.file.as_deref())?;
     // What cannot be written is said before anything is done.
-    let target = match (&args.out, &args.to) {
+    let target = match (&args.out, args.to) {
         (None, _) => None,
         (Some(_), None) => Some(input::target_of(&conversation)?),
-        (Some(_), Some(name)) => Some(Target::of_name(name).ok_or_else(|| format!("no format is called {name:?}"))?),
+        (Some(_), named) => named,
     };
     let session = &mut conversation.session;
     let situation = situation(args, session);
@@ -137,6 +137,11 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     // A reader that has seen enough closes the pipe; that is no failure.
     let _ = writeln!(std::io::stdout(), "{text}");
     Ok(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn target(name: &str) -> Result<Target, String> {
+    let names = Target::ALL.map(Target::name).join(", ");
+    Target::of_name(name).ok_or_else(|| format!("no form is called {name:?}; there are {names}"))
 }
 
 fn preset(id: &str) -> Result<Preset, String> {
@@ -179,6 +184,8 @@ fn write_out(
     path: &std::path::Path,
 ) -> Result<(), String> {
     let at = |error: String| format!("{}: {error}", path.display());
-    let file = std::fs::File::create(path).map_err(|error| at(error.to_string()))?;
-    input::write(conversation, target, tokens_before, std::io::BufWriter::new(file)).map_err(at)
+    // What cannot be written leaves the file that is there alone.
+    let mut bytes = Vec::new();
+    input::write(conversation, target, tokens_before, &mut bytes).map_err(at)?;
+    std::fs::write(path, bytes).map_err(|error| at(error.to_string()))
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use arya_presets::{BaseEngine, Block, CompactionError, Landed, Message, Outcome, Seq, Session, Situation};
+use arya_presets::{
+    BaseEngine, Block, Busy, CompactionError, Failure, Landed, Message, Outcome, Seq, Session, Situation,
+};
 use serde_json::{Value, json};
 
 use arya_presets::transcript::Format;
@@ -114,7 +116,7 @@ impl Report {
             Err(error) => {
                 self.outcome = "failed".into();
                 self.reason = Some(error.to_string());
-                self.line = format!("Failed ({}): {error}", error.code());
+                self.line = failure_line(error);
                 self.landed(&error.landed);
             }
         }
@@ -177,6 +179,22 @@ impl Report {
         }
         let _ = write!(out, "\n── Where the numbers come from ──\n{}", self.origins.trim_end());
         out
+    }
+}
+
+/// What failed, said once, and what helps where that is known.
+fn failure_line(error: &CompactionError) -> String {
+    let help = match &error.failure {
+        Failure::Busy { why: Busy::OpenTurn { .. }, .. } => {
+            "; the conversation ends inside a turn, and a compaction by hand waits for its end: add the results that are missing, \
+             or use --trigger overflow, which folds what lies before"
+        }
+        _ => "",
+    };
+    let text = error.to_string();
+    match text.starts_with(error.code()) {
+        true => format!("Failed, {text}{help}"),
+        false => format!("Failed ({}): {text}{help}", error.code()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use arya_presets::transcript::{self, Import, Profile, Rule, Target, WriteOptions};
+use arya_presets::transcript::{self, Format, Import, Profile, Rule, Target, WriteOptions};
 use clap::{Parser, Subcommand};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// What an API would refuse in a file of its messages.
+    /// What an API would refuse in a file of its messages. Files of tools have no rules to check by: convert them first.
     Check {
         /// The file; `-` for standard input.
         file: PathBuf,
@@ -133,23 +133,31 @@ fn run(command: &Command) -> Result<ExitCode, String> {
 }
 
 fn check(file: &Path, named: Option<&str>, rules: &Rules, json: bool) -> Result<ExitCode, String> {
+    let named = named.map(api).transpose()?;
+    let profile = rules.profile()?;
     let bytes = read(file)?;
+    let name = file.display();
+    // A document that no reader takes may still be meant for an API; that is what a check is for.
+    let format = transcript::read(&*bytes).ok().map(|import| import.format);
+    let found = format.and_then(Format::target).filter(|target| Target::APIS.contains(target));
+    if let (Some(format), None) = (format, found) {
+        return Err(format!(
+            "{name}: nothing was checked: this is a {format} file, and there are rules for the requests of {} only; \
+             `transcript convert {name} --to API --out REQUEST` writes a request that can be checked",
+            names(&Target::APIS)
+        ));
+    }
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
-        format!("{}: check takes the messages of an API as one JSON value: {error}", file.display())
+        format!("{name}: nothing was checked: a request is one JSON value, and this is none: {error}")
     })?;
-    let target = match named {
-        Some(name) => target(name)?,
-        None => transcript::read(&*bytes)
-            .ok()
-            .and_then(|import| import.format.target())
-            .filter(|target| Target::APIS.contains(target))
-            .ok_or_else(|| format!("{}: name the API with --as", file.display()))?,
-    };
-    let violations = transcript::validate_with(target, &value, &rules.profile()?);
+    let target = named
+        .or(found)
+        .ok_or_else(|| format!("{name}: nothing was checked: name the API with --as: {}", names(&Target::APIS)))?;
+    let violations = transcript::validate_with(target, &value, &profile);
     if json {
         print(&json!({ "target": target, "violations": violations }).to_string());
     } else if violations.is_empty() {
-        print(&format!("{target}: nothing that the API is known to refuse"));
+        print(&format!("{name}, checked as a request of {target}: nothing that the API is known to refuse"));
     } else {
         let lines: Vec<String> = violations
             .iter()
@@ -161,8 +169,20 @@ fn check(file: &Path, named: Option<&str>, rules: &Rules, json: bool) -> Result<
 }
 
 fn target(name: &str) -> Result<Target, String> {
-    let names: Vec<&str> = Target::ALL.into_iter().map(Target::name).collect();
-    Target::of_name(name).ok_or_else(|| format!("no format is called {name:?}; there are {}", names.join(", ")))
+    Target::of_name(name).ok_or_else(|| format!("no form is called {name:?}; there are {}", names(&Target::ALL)))
+}
+
+fn api(name: &str) -> Result<Target, String> {
+    let apis = names(&Target::APIS);
+    match Target::of_name(name) {
+        Some(target) if Target::APIS.contains(&target) => Ok(target),
+        Some(target) => Err(format!("{target} is the file of a tool, which no rules are known for; --as takes {apis}")),
+        None => Err(format!("no API is called {name:?}; --as takes {apis}")),
+    }
+}
+
+fn names(targets: &[Target]) -> String {
+    targets.iter().map(|target| target.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

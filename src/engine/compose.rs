@@ -172,8 +172,9 @@ impl BaseEngine {
                 pin.text = cut_middle(&pin.text, chars.saturating_sub(others) / 2, &marker);
             }
         }
-        match chars.saturating_sub(chars_of(parts)) {
-            0 => Err(Reason::NoGain { shadowed_tokens: span.tokens, least_tokens: frame_tokens }),
+        let frame_chars = chars_of(parts);
+        match chars.saturating_sub(frame_chars) {
+            0 => Err(Reason::TooFewChars { most_chars: chars, frame_chars }),
             left => Ok(Room { tokens: room, chars: Some(left), over_target }),
         }
     }

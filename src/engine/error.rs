@@ -117,7 +117,7 @@ pub enum Failure {
     },
     /// System prompt, tools and unsent input alone reach the target: no fold could help.
     #[error(
-        "system prompt, tools and unsent input take {overhead_tokens} tokens, and the target is {target_tokens}; \
+        "system prompt, tools and unsent input take an estimated {overhead_tokens} tokens, and the target is {target_tokens}; \
          shorten them or use a larger window"
     )]
     Overhead {

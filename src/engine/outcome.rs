@@ -153,7 +153,7 @@ pub enum Reason {
     #[error("the context window is not known, so pressure cannot be judged")]
     WindowUnknown,
     /// The conversation is below every level.
-    #[error("{total_tokens} tokens, and the trigger lies at {trigger_tokens:?}")]
+    #[error("{total_tokens} tokens, and {}", in_words(*trigger_tokens))]
     BelowLevel {
         /// Tokens now.
         total_tokens: u64,
@@ -170,6 +170,14 @@ pub enum Reason {
         shadowed_tokens: u64,
         /// Price of the smallest checkpoint.
         least_tokens: u64,
+    },
+    /// The frame of a checkpoint and what is pinned in it take all the characters that the policy allows one.
+    #[error("a checkpoint may have {most_chars} characters, and its frame and what is pinned in it take {frame_chars}")]
+    TooFewChars {
+        /// What the policy allows.
+        most_chars: usize,
+        /// What a checkpoint takes beside its summary.
+        frame_chars: usize,
     },
     /// A structured answer would not fit the room.
     #[error("kit {kit:?} needs {needed_tokens} tokens for its body, and there is room for {room_tokens}")]
@@ -218,6 +226,13 @@ pub enum Reason {
     },
 }
 
+fn in_words(trigger_tokens: Option<u64>) -> String {
+    match trigger_tokens {
+        Some(tokens) => format!("the trigger lies at {tokens}"),
+        None => "no trigger is known, as the window is not".into(),
+    }
+}
+
 impl Reason {
     /// A stable name for the reason.
     pub fn code(&self) -> &'static str {
@@ -228,6 +243,7 @@ impl Reason {
             Self::BelowLevel { .. } => "below-level",
             Self::NothingToFold => "nothing-to-fold",
             Self::NoGain { .. } => "no-gain",
+            Self::TooFewChars { .. } => "too-few-chars",
             Self::TooLittleRoom { .. } => "too-little-room",
             Self::RequestTooLarge { .. } => "request-too-large",
             Self::HookCancelled { .. } => "hook-cancelled",

@@ -17,6 +17,17 @@ pub(super) struct Occupancy {
     pub(super) estimate: u64,
 }
 
+impl Occupancy {
+    /// A part of the estimate in the terms of the total.
+    pub(super) fn in_total(self, tokens: u64) -> u64 {
+        if self.estimate == 0 {
+            return tokens;
+        }
+        let scaled = u128::from(tokens) * u128::from(self.total) / u128::from(self.estimate);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+}
+
 /// A compaction on its way, across its folds.
 #[derive(Debug, Clone)]
 pub(super) struct Attempt {

@@ -147,13 +147,17 @@ pub enum KitError {
         what: &'static str,
     },
     /// No answer can be long enough.
-    #[error("kit {kit:?}: a body needs {min_body_tokens} tokens, and the output cap is {max_tokens}")]
+    #[error(
+        "kit {kit:?}: a body needs min_body_tokens = {min_body_tokens}, and {cap} is {max_tokens}; it must be at least that"
+    )]
     FloorAboveCap {
         /// The kit.
         kit: String,
-        /// The floor.
+        /// The floor, in tokens.
         min_body_tokens: u64,
-        /// The cap.
+        /// The knob that is too low: `max_tokens`, or that of a route.
+        cap: String,
+        /// Its value, in tokens.
         max_tokens: u64,
     },
 }

@@ -1,15 +1,26 @@
 //! Every knob by its name: what it may be, and where it stands in the policies.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::harness::whole;
-use super::{BreakerPolicy, ClearByClass, ClearOld, Policy, Retain, TrimPolicy};
+use super::settings::{Clamp, SettingsError};
+use super::{BreakerPolicy, ClearByClass, ClearOld, ModelPolicy, Policy, PolicyError, Retain, TrimPolicy};
+use crate::session::Route;
 
 /// The largest whole number that every JSON reader keeps exactly.
 const MOST: u64 = (1 << 53) - 1;
-/// What a ratio of zero or less is clamped to: zero itself is out of bounds.
-const LEAST_RATIO: f64 = 0.01;
+/// The knobs that a single route can have of its own.
+const OF_ROUTES: [&str; 7] = [
+    "threshold_ratio",
+    "retain_ratio",
+    "retain_tokens",
+    "summarizer",
+    "max_tokens",
+    "compaction_retries",
+    "overflow_retries",
+];
 
 /// What a knob may be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,10 +32,14 @@ enum Kind {
     },
     /// As `Count`, or null.
     CountOrNull,
-    /// More than 0 and at most 1.
-    Ratio,
+    /// More than 0 and at most 1. Zero is out of bounds and no number is nearest to it, so `least` says what is taken for less.
+    Ratio {
+        least: f64,
+    },
     /// As `Ratio`, or null.
-    RatioOrNull,
+    RatioOrNull {
+        least: f64,
+    },
     /// From 0 to 0.5.
     Half,
     Choice(&'static [&'static str]),
@@ -61,17 +76,6 @@ impl PartialEq for Knob {
     }
 }
 
-/// How a value fits a knob.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Fit {
-    /// As it is, whole numbers written as such.
-    Within(Value),
-    /// It was outside; this is the nearest bound.
-    Clamped(Value),
-    /// It is of another type.
-    WrongType,
-}
-
 impl Knob {
     /// Every knob, in the order of a settings page.
     pub fn all() -> &'static [Knob] {
@@ -80,7 +84,22 @@ impl Knob {
 
     /// The knob of a name, as it is written in Rust (`threshold_ratio`) or in JSON (`thresholdRatio`).
     pub fn named(name: &str) -> Option<&'static Knob> {
-        KNOBS.iter().find(|knob| knob.name == name || knob.json_name() == name)
+        KNOBS.iter().find(|knob| knob.name == name).or_else(|| Self::in_json(name))
+    }
+
+    /// The knob that a settings file calls by this name.
+    pub(super) fn in_json(name: &str) -> Option<&'static Knob> {
+        KNOBS.iter().find(|knob| knob.json_name() == name)
+    }
+
+    /// The knobs that a route can have of its own.
+    pub(super) fn of_routes() -> impl Iterator<Item = &'static Knob> {
+        OF_ROUTES.iter().filter_map(|name| Self::named(name))
+    }
+
+    /// Whether its value is a list of knobs for single routes.
+    pub(super) fn is_of_routes(&self) -> bool {
+        self.kind == Kind::ModelPolicies
     }
 
     /// Its name as the fields and the errors have it: `threshold_ratio`.
@@ -122,36 +141,41 @@ impl Knob {
             Kind::Count { least, most: MOST } => format!("a whole number of at least {least}"),
             Kind::Count { least, most } => format!("a whole number from {least} to {most}"),
             Kind::CountOrNull => "a whole number of at least 0, or null".into(),
-            Kind::Ratio => "more than 0 and at most 1".into(),
-            Kind::RatioOrNull => "more than 0 and at most 1, or null".into(),
+            Kind::Ratio { .. } => "more than 0 and at most 1".into(),
+            Kind::RatioOrNull { .. } => "more than 0 and at most 1, or null".into(),
             Kind::Half => "a number from 0 to 0.5".into(),
             Kind::Choice(choices) => format!("one of {}", choices.join(", ")),
             Kind::Text => "a text".into(),
-            Kind::RouteOrNull => "an object of provider and model, or null".into(),
+            Kind::RouteOrNull => "an object of provider and model, neither of them empty, or null".into(),
             Kind::ModelPolicies => "a list of objects, each with a route and the knobs that differ for it".into(),
         }
     }
 
-    /// How a value fits.
-    pub(super) fn fit(&self, value: &Value) -> Fit {
-        match self.kind {
-            Kind::CountOrNull | Kind::RatioOrNull | Kind::RouteOrNull if value.is_null() => Fit::Within(Value::Null),
-            Kind::Switch if value.is_boolean() => Fit::Within(value.clone()),
-            Kind::Text if value.is_string() => Fit::Within(value.clone()),
-            Kind::Choice(choices) if value.as_str().is_some_and(|text| choices.contains(&text)) => {
-                Fit::Within(value.clone())
-            }
+    /// The value as the knob takes it: whole numbers written as such, a number outside the bounds moved to the nearest bound and
+    /// added to the clamps. `place` is where it stands, as the errors name it.
+    pub(super) fn fit(&self, place: &str, value: &Value, clamps: &mut Vec<Clamp>) -> Result<Value, SettingsError> {
+        let bad = || bad_value(place, value, self.bounds());
+        let fitted = match self.kind {
+            Kind::CountOrNull | Kind::RatioOrNull { .. } | Kind::RouteOrNull if value.is_null() => Some(Value::Null),
+            Kind::Switch => value.as_bool().map(Value::from),
+            Kind::Text => value.as_str().map(Value::from),
+            Kind::Choice(choices) => value.as_str().filter(|text| choices.contains(text)).map(Value::from),
             Kind::Count { least, most } => fit_count(value, least, most),
             Kind::CountOrNull => fit_count(value, 0, MOST),
-            Kind::Ratio | Kind::RatioOrNull => fit_number(value, |number| number > 0.0, LEAST_RATIO, 1.0),
-            Kind::Half => fit_number(value, |number| number >= 0.0, 0.0, 0.5),
-            Kind::RouteOrNull | Kind::ModelPolicies => {
-                let (mut policy, mut breaker) = (Policy::default(), BreakerPolicy::default());
-                let reads = self.put(&mut policy, &mut breaker, value);
-                if reads { Fit::Within(value.clone()) } else { Fit::WrongType }
+            Kind::Ratio { least } | Kind::RatioOrNull { least } => fit_number(value, |n| n > 0.0, least, 1.0),
+            Kind::Half => fit_number(value, |n| n >= 0.0, 0.0, 0.5),
+            Kind::RouteOrNull => fit_route(value),
+            Kind::ModelPolicies => {
+                let items = value.as_array().ok_or_else(bad)?;
+                let fit = |(index, item)| fit_model_policy(&format!("{place}[{index}]"), item, clamps);
+                return items.iter().enumerate().map(fit).collect::<Result<_, _>>().map(Value::Array);
             }
-            Kind::Switch | Kind::Text | Kind::Choice(_) => Fit::WrongType,
+        };
+        let fitted = fitted.ok_or_else(bad)?;
+        if fitted != *value && fitted.as_f64() != value.as_f64() {
+            clamps.push(Clamp { knob: place.into(), from: value.clone(), to: fitted.clone() });
         }
+        Ok(fitted)
     }
 
     /// The JSON Schema of its values.
@@ -160,21 +184,25 @@ impl Knob {
             Kind::Switch => json!({"type": "boolean"}),
             Kind::Count { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
             Kind::CountOrNull => json!({"type": ["integer", "null"], "minimum": 0, "maximum": MOST}),
-            Kind::Ratio => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
-            Kind::RatioOrNull => json!({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}),
+            Kind::Ratio { .. } => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+            Kind::RatioOrNull { .. } => json!({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}),
             Kind::Half => json!({"type": "number", "minimum": 0, "maximum": 0.5}),
             Kind::Choice(choices) => json!({"type": "string", "enum": choices}),
             Kind::Text => json!({"type": "string"}),
-            Kind::RouteOrNull => json!({
-                "type": ["object", "null"],
-                "properties": {"provider": {"type": "string", "minLength": 1}, "model": {"type": "string", "minLength": 1}},
-                "required": ["provider", "model"],
-                "additionalProperties": false,
-            }),
-            Kind::ModelPolicies => json!({
-                "type": "array",
-                "items": {"type": "object", "required": ["route"]},
-            }),
+            Kind::RouteOrNull => route_schema(&json!(["object", "null"])),
+            Kind::ModelPolicies => {
+                let route = ("route".to_owned(), route_schema(&json!("object")));
+                let own = Self::of_routes().map(|knob| (knob.json_name(), knob.schema()));
+                json!({
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": std::iter::once(route).chain(own).collect::<Map<_, _>>(),
+                        "required": ["route"],
+                        "additionalProperties": false,
+                    },
+                })
+            }
         };
         if let Some(map) = schema.as_object_mut() {
             map.insert("description".into(), json!(self.about));
@@ -183,24 +211,90 @@ impl Knob {
     }
 }
 
-fn fit_count(value: &Value, least: u64, most: u64) -> Fit {
-    if let Some(count) = whole(value) {
-        let nearest = count.clamp(least, most);
-        return if nearest == count { Fit::Within(json!(count)) } else { Fit::Clamped(json!(nearest)) };
-    }
-    match value.as_f64().filter(|number| number.fract() == 0.0) {
-        Some(number) => Fit::Clamped(json!(if number < 0.0 { least } else { most })),
-        None => Fit::WrongType,
-    }
+fn route_schema(types: &Value) -> Value {
+    json!({
+        "type": types,
+        "properties": {"provider": {"type": "string", "minLength": 1}, "model": {"type": "string", "minLength": 1}},
+        "required": ["provider", "model"],
+        "additionalProperties": false,
+    })
 }
 
-fn fit_number(value: &Value, is_enough: fn(f64) -> bool, least: f64, most: f64) -> Fit {
-    match value.as_f64() {
-        Some(number) if number > most => Fit::Clamped(json!(most)),
-        Some(number) if is_enough(number) => Fit::Within(json!(number)),
-        Some(_) => Fit::Clamped(json!(least)),
-        None => Fit::WrongType,
+fn bad_value(knob: &str, value: &Value, bounds: String) -> SettingsError {
+    SettingsError::BadValue { knob: knob.into(), value: value.to_string(), bounds }
+}
+
+fn fit_count(value: &Value, least: u64, most: u64) -> Option<Value> {
+    if let Some(count) = whole(value) {
+        return Some(json!(count.clamp(least, most)));
     }
+    let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+    Some(json!(if number < 0.0 { least } else { most }))
+}
+
+fn fit_number(value: &Value, is_enough: fn(f64) -> bool, least: f64, most: f64) -> Option<Value> {
+    let number = value.as_f64()?;
+    Some(json!(if number > most {
+        most
+    } else if is_enough(number) {
+        number
+    } else {
+        least
+    }))
+}
+
+fn fit_route(value: &Value) -> Option<Value> {
+    let route = Route::deserialize(value).ok()?;
+    (!route.provider.is_empty() && !route.model.is_empty()).then(|| value.clone())
+}
+
+/// The knobs of one route, each fitted as it would be at the top.
+fn fit_model_policy(place: &str, item: &Value, clamps: &mut Vec<Clamp>) -> Result<Value, SettingsError> {
+    let map = item.as_object().ok_or_else(|| bad_value(place, item, "an object of a route and its knobs".into()))?;
+    let (at, route) = (format!("{place}.route"), map.get("route").unwrap_or(&Value::Null));
+    let bounds = "an object of provider and model, neither of them empty";
+    let route = fit_route(route).ok_or_else(|| bad_value(&at, route, bounds.into()))?;
+    let mut fitted = Map::from_iter([("route".to_owned(), route)]);
+    for (name, value) in map.iter().filter(|(name, _)| *name != "route") {
+        let known = || Knob::of_routes().map(Knob::json_name).collect::<Vec<_>>().join(", ");
+        let knob = Knob::of_routes().find(|knob| knob.json_name() == *name).ok_or_else(|| {
+            SettingsError::UnknownKnob { name: format!("{place}.{name}"), known: format!("route, {}", known()) }
+        })?;
+        fitted.insert(name.clone(), knob.fit(&format!("{place}.{}", knob.name), value, clamps)?);
+    }
+    let is_set = |name: &str| fitted.get(name).is_some_and(|value| !value.is_null());
+    if is_set("retainRatio") && is_set("retainTokens") {
+        let (first, second) = ("retain_ratio", "retain_tokens");
+        return Err(PolicyError::Exclusive { scope: format!("{place}: "), first, second }.into());
+    }
+    Ok(Value::Object(fitted))
+}
+
+/// The two knobs of what is retained, and how [`Retain`] calls them.
+const RETAIN: [(&str, &str); 2] = [("retainRatio", "ratio"), ("retainTokens", "tokens")];
+
+/// A model policy from its knobs.
+fn read_model_policy(item: &Value) -> Option<ModelPolicy> {
+    let mut map = item.as_object()?.clone();
+    for (knob, tag) in RETAIN {
+        if let Some(value) = map.remove(knob).filter(|value| !value.is_null()) {
+            map.insert("retain".into(), json!({tag: value}));
+        }
+    }
+    ModelPolicy::deserialize(Value::Object(map)).ok()
+}
+
+/// A model policy as its knobs.
+fn write_model_policy(policy: &ModelPolicy) -> Value {
+    let mut item = json!(policy);
+    if let Some(map) = item.as_object_mut()
+        && let Some(retain) = map.remove("retain")
+    {
+        for (knob, tag) in RETAIN {
+            map.extend(retain.get(tag).map(|value| (knob.to_owned(), value.clone())));
+        }
+    }
+    item
 }
 
 fn write<T: DeserializeOwned>(place: &mut T, value: &Value) -> bool {
@@ -232,6 +326,12 @@ macro_rules! field {
         }
     };
 }
+
+/// The knobs of the parts of the pruner that may be switched off: null in one switches off the others with it.
+pub(super) const PARTS: [&[&str]; 2] = [
+    &["prune_threshold_chars", "prune_head_chars", "prune_tail_chars"],
+    &["keep_recent_tool_results", "min_micro_compact_tokens"],
+];
 
 /// A knob of a part of the pruner that may be switched off.
 macro_rules! part {
@@ -265,14 +365,14 @@ const TIMES: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
 
 static KNOBS: &[Knob] = &[
     field!(auto, Kind::Switch, "Whether automatic triggers do anything."),
-    field!(threshold_ratio, Kind::Ratio, "Share of the window at which compaction is due."),
+    field!(threshold_ratio, Kind::Ratio { least: 0.2 }, "Share of the window at which compaction is due."),
     field!(headroom_tokens, ANY_COUNT, "Tokens kept free under the window beside the output reservation."),
     field!(reserve_output, Kind::Switch, "Whether the output reservation of the next request is kept free."),
     field!(output_reserve_cap_tokens, Kind::CountOrNull, "The most that is kept free for output; null for no cap."),
     Knob {
         name: "retain_ratio",
         about: "Share of the window that stays verbatim, below the threshold; instead of retain_tokens.",
-        kind: Kind::RatioOrNull,
+        kind: Kind::RatioOrNull { least: 0.01 },
         read: |policy, _| match policy.retain {
             Retain::Ratio(ratio) => json!(ratio),
             Retain::Tokens(_) => Value::Null,
@@ -323,7 +423,16 @@ static KNOBS: &[Knob] = &[
     field!(drop_oldest_retries, TIMES, "How often the oldest turn is left out of a summary request that is too large."),
     field!(checkpoint_prompt, Kind::Text, "Replaces the kit's instruction; empty keeps it."),
     field!(summarizer, Kind::RouteOrNull, "Who writes the summary; null for the model of the conversation."),
-    field!(model_policies, Kind::ModelPolicies, "Knobs of single routes."),
+    Knob {
+        name: "model_policies",
+        about: "Knobs of single routes.",
+        kind: Kind::ModelPolicies,
+        read: |policy, _| policy.model_policies.iter().map(write_model_policy).collect(),
+        write: |policy, _, value| {
+            let items = value.as_array().and_then(|items| items.iter().map(read_model_policy).collect());
+            items.map(|items| policy.model_policies = items).is_some()
+        },
+    },
     part!(prune_threshold_chars, trim.threshold_chars: TrimPolicy, "A result with more characters is trimmed; null trims nothing."),
     part!(prune_head_chars, trim.head_chars: TrimPolicy, "Characters that stay in front of the marker of a trimmed result."),
     part!(prune_tail_chars, trim.tail_chars: TrimPolicy, "Characters that stay behind the marker of a trimmed result."),

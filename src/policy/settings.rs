@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::knobs::Fit;
+use super::knobs::PARTS;
 use super::{BreakerPolicy, Knob, Policy, PolicyError, RuleSet};
 
 /// A setting that cannot be used.
@@ -30,8 +30,8 @@ pub enum SettingsError {
     /// A value of another type, or outside the bounds where nothing is clamped.
     #[error("{knob} is {value}; it must be {bounds}")]
     BadValue {
-        /// The knob.
-        knob: &'static str,
+        /// The knob, with its place where it stands among those of a route.
+        knob: String,
         /// The value.
         value: String,
         /// What would be right.
@@ -44,6 +44,14 @@ pub enum SettingsError {
         knob: &'static str,
         /// The value.
         value: String,
+    },
+    /// One knob switches a part of the pruner off, and another sets it.
+    #[error("{off} is null, which switches off what {set} sets; leave one of them out")]
+    SwitchedOff {
+        /// The knob that is null.
+        off: &'static str,
+        /// The knob that is set.
+        set: &'static str,
     },
     /// The knobs do not go together.
     #[error(transparent)]
@@ -58,6 +66,7 @@ impl SettingsError {
             Self::UnknownKnob { .. } => "unknown-knob",
             Self::BadValue { .. } => "bad-value",
             Self::OtherType { .. } => "other-type",
+            Self::SwitchedOff { .. } => "switched-off",
             Self::Policy(error) => error.code(),
         }
     }
@@ -66,8 +75,8 @@ impl SettingsError {
 /// A value that was outside its bounds, and the bound that is used instead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clamp {
-    /// The knob.
-    pub knob: &'static str,
+    /// The knob, with its place where it stands among those of a route.
+    pub knob: String,
     /// What was set.
     pub from: Value,
     /// What is used.
@@ -95,20 +104,16 @@ impl std::fmt::Display for Clamp {
 pub struct Settings(BTreeMap<&'static str, Value>);
 
 impl Settings {
-    /// Reads a settings file. Under [`RuleSet::Default`] a number outside its bounds is clamped and reported; wrong types and
-    /// unknown knobs are refused. Under [`RuleSet::Harness`] everything is.
+    /// Reads a settings file, whose keys are the JSON names of the knobs. Under [`RuleSet::Default`] a number outside its bounds is
+    /// clamped and reported; wrong types and unknown knobs are refused. Under [`RuleSet::Harness`] everything is.
     pub fn from_json(value: &Value, rule_set: RuleSet) -> Result<(Self, Vec<Clamp>), SettingsError> {
         let map = value.as_object().ok_or_else(|| SettingsError::NoObject { found: value.to_string() })?;
         let (mut settings, mut clamps) = (Self::default(), Vec::new());
         for (name, value) in map {
-            let knob = knob(name)?;
-            let value = match knob.fit(value) {
-                Fit::Within(value) => value,
-                Fit::Clamped(to) if rule_set == RuleSet::Default => {
-                    clamps.push(Clamp { knob: knob.name(), from: value.clone(), to: to.clone() });
-                    to
-                }
-                Fit::Clamped(_) | Fit::WrongType => return Err(bad(knob, value)),
+            let knob = Knob::in_json(name).ok_or_else(|| unknown(name, Knob::json_name))?;
+            let value = match rule_set {
+                RuleSet::Default => knob.fit(knob.name(), value, &mut clamps)?,
+                RuleSet::Harness => unclamped(knob, value)?,
             };
             settings.0.insert(knob.name(), value);
         }
@@ -129,12 +134,24 @@ impl Settings {
         typed.map(Some).map_err(|_| SettingsError::OtherType { knob: knob.name(), value: value.to_string() })
     }
 
-    /// Sets a knob. A value from code is never clamped: outside its bounds it is refused.
+    /// Sets a knob, by either of its names. A value from code is never clamped: outside its bounds it is refused, and so is null,
+    /// which is also what JSON makes of a number that is none; [`set_null`](Self::set_null) is for that.
     pub fn set(&mut self, name: &str, value: impl Serialize) -> Result<(), SettingsError> {
         let knob = knob(name)?;
         let value = serde_json::to_value(value).unwrap_or_default();
-        let Fit::Within(value) = knob.fit(&value) else { return Err(bad(knob, &value)) };
-        self.0.insert(knob.name(), value);
+        let fitted = unclamped(knob, &value)?;
+        if fitted.is_null() {
+            let bounds = format!("{}; null itself is set by set_null", knob.bounds());
+            return Err(SettingsError::BadValue { knob: knob.name().into(), value: value.to_string(), bounds });
+        }
+        self.0.insert(knob.name(), fitted);
+        Ok(())
+    }
+
+    /// Sets a knob to null: off, or what the kit says. Refused for a knob that has no such value.
+    pub fn set_null(&mut self, name: &str) -> Result<(), SettingsError> {
+        let knob = knob(name)?;
+        self.0.insert(knob.name(), unclamped(knob, &Value::Null)?);
         Ok(())
     }
 
@@ -146,14 +163,25 @@ impl Settings {
 }
 
 fn knob(name: &str) -> Result<&'static Knob, SettingsError> {
-    Knob::named(name).ok_or_else(|| {
-        let known: Vec<_> = Knob::all().iter().map(Knob::name).collect();
-        SettingsError::UnknownKnob { name: name.into(), known: known.join(", ") }
-    })
+    Knob::named(name).ok_or_else(|| unknown(name, |knob| knob.name().into()))
 }
 
-fn bad(knob: &Knob, value: &Value) -> SettingsError {
-    SettingsError::BadValue { knob: knob.name(), value: value.to_string(), bounds: knob.bounds() }
+fn unknown(name: &str, known_as: fn(&Knob) -> String) -> SettingsError {
+    let known: Vec<_> = Knob::all().iter().map(known_as).collect();
+    SettingsError::UnknownKnob { name: name.into(), known: known.join(", ") }
+}
+
+/// The value as the knob takes it; one outside the bounds is refused.
+fn unclamped(knob: &Knob, value: &Value) -> Result<Value, SettingsError> {
+    let mut clamps = Vec::new();
+    let fitted = knob.fit(knob.name(), value, &mut clamps)?;
+    match clamps.into_iter().next() {
+        None => Ok(fitted),
+        Some(Clamp { knob: place, from, .. }) => {
+            let inner = place.rsplit('.').next().and_then(Knob::named).unwrap_or(knob);
+            Err(SettingsError::BadValue { knob: place, value: from.to_string(), bounds: inner.bounds() })
+        }
+    }
 }
 
 /// The service under which a preset's policy is known, and which of its knobs settings do not move.
@@ -212,22 +240,54 @@ impl PolicyService {
         settings: &Settings,
     ) -> Result<AppliedSettings, SettingsError> {
         let mut applied = AppliedSettings { policy: policy.clone(), breaker: *breaker, pinned: Vec::new() };
-        let free = |name: &str| Knob::named(name).is_some_and(|knob| !self.pins(knob));
-        let is_set = |name: &str| settings.0.get(name).is_some_and(|value| !value.is_null()) && free(name);
-        if is_set("retain_ratio") && is_set("retain_tokens") {
-            let (first, second) = ("retain_ratio", "retain_tokens");
-            return Err(PolicyError::Exclusive { scope: String::new(), first, second }.into());
-        }
+        self.check_together(settings)?;
         for knob in Knob::all() {
             let Some(value) = settings.0.get(knob.name()) else { continue };
             if self.pins(knob) {
                 applied.pinned.push(knob.name());
-            } else if !knob.put(&mut applied.policy, &mut applied.breaker, value) {
-                return Err(bad(knob, value));
+                continue;
+            }
+            let mut value = value.clone();
+            if knob.is_of_routes() {
+                self.drop_pinned(&mut value, &mut applied.pinned);
+            }
+            if !knob.put(&mut applied.policy, &mut applied.breaker, &value) {
+                let (knob, value, bounds) = (knob.name().into(), value.to_string(), knob.bounds());
+                return Err(SettingsError::BadValue { knob, value, bounds });
             }
         }
         applied.policy.validate()?;
         Ok(applied)
+    }
+
+    /// Refuses knobs of which one undoes the other.
+    fn check_together(&self, settings: &Settings) -> Result<(), SettingsError> {
+        let moved = |name: &str| {
+            let knob = Knob::named(name).filter(|knob| !self.pins(knob))?;
+            settings.0.get(knob.name()).map(|value| (knob.name(), value.is_null()))
+        };
+        let is_set = |name: &str| moved(name).filter(|(_, is_null)| !is_null);
+        if let Some(((first, _), (second, _))) = is_set("retain_ratio").zip(is_set("retain_tokens")) {
+            return Err(PolicyError::Exclusive { scope: String::new(), first, second }.into());
+        }
+        for part in PARTS {
+            let off = part.iter().find_map(|name| moved(name).filter(|(_, is_null)| *is_null));
+            if let Some(((off, _), (set, _))) = off.zip(part.iter().find_map(|name| is_set(name))) {
+                return Err(SettingsError::SwitchedOff { off, set });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes pinned knobs out of those of single routes.
+    fn drop_pinned(&self, model_policies: &mut Value, pinned: &mut Vec<&'static str>) {
+        for item in model_policies.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            for knob in Knob::of_routes().filter(|knob| self.pins(knob)) {
+                if item.remove(&knob.json_name()).is_some() && !pinned.contains(&knob.name()) {
+                    pinned.push(knob.name());
+                }
+            }
+        }
     }
 
     /// The JSON Schema of the group, for a settings page: bounds, what each knob does, what holds while it is not set, and which
@@ -236,6 +296,11 @@ impl PolicyService {
         let mut properties = Map::new();
         for knob in Knob::all() {
             let mut schema = knob.schema();
+            if knob.is_of_routes()
+                && let Some(own) = schema.pointer_mut("/items/properties").and_then(Value::as_object_mut)
+            {
+                own.retain(|name, _| !Knob::in_json(name).is_some_and(|knob| self.pins(knob)));
+            }
             if let Some(map) = schema.as_object_mut() {
                 let value = knob.get(policy, breaker);
                 let pinned = self.pins(knob);

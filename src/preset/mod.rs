@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::breaker::{Breaker, BreakerLimit};
-use crate::engine::{BaseEngine, BuildError, CompactionEngine};
+use crate::engine::{BaseEngine, BuildError, CompactionEngine, floors_above_caps};
 use crate::kit::{Kit, KitError};
 use crate::policy::{BreakerPolicy, Knob, Policy, PolicyError, PolicyService, RuleSet, Settings, SettingsError};
 use crate::prompt::{Persona, PromptError, PromptFault, PromptVariables, ToolMap};
@@ -172,6 +172,9 @@ pub enum PresetError {
         /// Every fault.
         faults: Vec<PresetFault>,
     },
+    /// Settings that cannot be used with it.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The engine could not be built.
     #[error(transparent)]
     Engine(#[from] BuildError),
@@ -186,6 +189,7 @@ impl PresetError {
         match self {
             Self::Json(_) => "json",
             Self::Broken { .. } => "broken",
+            Self::Settings(error) => error.code(),
             Self::Engine(_) => "engine",
             Self::Yaml(_) => "yaml",
         }
@@ -231,11 +235,7 @@ impl Preset {
         faults.extend(self.unknown_tools().map(|tool| PresetFault::UnknownTool { tool: tool.into() }));
         faults.extend(self.kit.faults().into_iter().map(PresetFault::from));
         faults.extend(self.policy.faults().into_iter().map(PresetFault::from));
-        let (floor, cap) = (self.policy.min_body_tokens.unwrap_or(self.kit.min_body_tokens), self.policy.max_tokens);
-        if floor > cap && cap > 0 {
-            let kit = self.kit.id.clone();
-            faults.push(KitError::FloorAboveCap { kit, min_body_tokens: floor, max_tokens: cap }.into());
-        }
+        faults.extend(floors_above_caps(&self.policy, &self.kit).into_iter().map(PresetFault::from));
         if let Some(service) = &self.policy_service {
             if service.name.trim().is_empty() {
                 faults.push(PresetFault::Empty { field: "policyService.name" });
@@ -305,10 +305,12 @@ impl Preset {
         self.persona.render(tools, tool_map, variables)
     }
 
-    /// The preset with its knobs moved by settings, and the knobs that were set although they are pinned.
-    pub fn with_settings(&self, settings: &Settings) -> Result<(Self, Vec<&'static str>), SettingsError> {
+    /// The preset with its knobs moved by settings, and the knobs that were set although they are pinned. What has been moved is
+    /// validated as a whole, so that an engine can be built of it.
+    pub fn with_settings(&self, settings: &Settings) -> Result<(Self, Vec<&'static str>), PresetError> {
         let applied = self.service().apply(&self.policy, &self.breaker, settings)?;
         let moved = Self { policy: applied.policy, breaker: applied.breaker, ..self.clone() };
+        moved.validate()?;
         Ok((moved, applied.pinned))
     }
 

@@ -1,6 +1,6 @@
 //! The presets that a host offers.
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Preset, PresetError, is_preset_id};
 use crate::session::SessionHeader;
@@ -16,7 +16,7 @@ pub enum RegistryError {
         id: String,
     },
     /// Another preset has the id.
-    #[error("a preset {id:?} is registered already")]
+    #[error("a preset {id:?} is registered already; replace it, or choose another id")]
     Duplicate {
         /// The id.
         id: String,
@@ -49,12 +49,15 @@ pub enum RegistryError {
         /// Why.
         why: PresetError,
     },
-    /// The default cannot be switched off.
-    #[error("preset {id:?} is the default; choose another default before it is switched off")]
+    /// The default cannot be switched off, removed or broken.
+    #[error("preset {id:?} is the default, which must be on and whole; choose another default first")]
     IsDefault {
         /// The id.
         id: String,
     },
+    /// A conversation names no preset, and there is no default.
+    #[error("the conversation names no preset, and there is no default; set_default chooses one")]
+    NoDefault,
 }
 
 impl RegistryError {
@@ -68,6 +71,7 @@ impl RegistryError {
             Self::Off { .. } => "off",
             Self::Broken { .. } => "broken",
             Self::IsDefault { .. } => "is-default",
+            Self::NoDefault => "no-default",
         }
     }
 }
@@ -150,16 +154,28 @@ impl Registry {
 
     /// Adds a preset from JSON. One that is broken, or of another shape, is listed with its reason as long as it has an id.
     pub fn add_json(&mut self, text: &str) -> Result<&RegistryEntry, RegistryError> {
-        match Preset::from_json(text) {
-            Ok(preset) => self.add(preset),
-            Err(why) => {
-                let stub: Stub =
-                    serde_json::from_str(text).map_err(|error| RegistryError::NoId { why: error.to_string() })?;
-                let name = stub.name.unwrap_or_else(|| stub.id.clone());
-                let order = stub.order.unwrap_or(u32::MAX);
-                self.insert(RegistryEntry { id: stub.id, name, order, on: true, preset: Err(why) })
-            }
+        self.insert(RegistryEntry::read(text)?)
+    }
+
+    /// Puts a preset in the place of the one with its id, a broken one for instance; the switch stays as it was. Refused where none
+    /// has the id, and where the default would be broken.
+    pub fn replace(&mut self, preset: Preset) -> Result<&RegistryEntry, RegistryError> {
+        let mut entry = RegistryEntry::of(preset);
+        entry.on = self.entry(&entry.id)?.on;
+        if self.default.as_ref() == Some(&entry.id) && entry.preset.is_err() {
+            return Err(RegistryError::IsDefault { id: entry.id });
         }
+        self.entries.retain(|known| known.id != entry.id);
+        self.insert(entry)
+    }
+
+    /// Takes a preset out. The default cannot be taken out.
+    pub fn remove(&mut self, id: &str) -> Result<RegistryEntry, RegistryError> {
+        if self.default.as_deref() == Some(id) {
+            return Err(RegistryError::IsDefault { id: id.into() });
+        }
+        let at = self.entries.iter().position(|entry| entry.id == id).ok_or_else(|| self.unknown(id))?;
+        Ok(self.entries.remove(at))
     }
 
     fn insert(&mut self, entry: RegistryEntry) -> Result<&RegistryEntry, RegistryError> {
@@ -203,7 +219,7 @@ impl Registry {
     /// The preset of an existing conversation, which keeps it for its life: one that is off serves it all the same. A conversation
     /// that names none has the default.
     pub fn of_session(&self, header: &SessionHeader) -> Result<&Preset, RegistryError> {
-        let id = header.agent_preset.as_deref().or(self.default.as_deref()).unwrap_or_default();
+        let id = header.agent_preset.as_deref().or(self.default.as_deref()).ok_or(RegistryError::NoDefault)?;
         let entry = self.entry(id)?;
         entry.preset().map_err(|why| RegistryError::Broken { id: id.into(), why: why.clone() })
     }
@@ -232,14 +248,6 @@ impl Registry {
     }
 }
 
-/// What can be told of a preset whose JSON is broken.
-#[derive(Deserialize)]
-struct Stub {
-    id: String,
-    name: Option<String>,
-    order: Option<u32>,
-}
-
 impl RegistryEntry {
     fn of(preset: Preset) -> Self {
         let checked = preset.validate();
@@ -250,5 +258,20 @@ impl RegistryEntry {
             on: true,
             preset: checked.map(|()| Box::new(preset)),
         }
+    }
+
+    /// The entry of a preset's JSON: where it is of another shape, as much of it as can be told.
+    fn read(text: &str) -> Result<Self, RegistryError> {
+        let why = match Preset::from_json(text) {
+            Ok(preset) => return Ok(Self::of(preset)),
+            Err(why) => why,
+        };
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| RegistryError::NoId { why: error.to_string() })?;
+        let id = value.get("id").and_then(Value::as_str).map(str::to_owned);
+        let id = id.ok_or_else(|| RegistryError::NoId { why: "it must be an object with an id".into() })?;
+        let name = value.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned();
+        let order = value.get("order").and_then(Value::as_u64).and_then(|order| u32::try_from(order).ok());
+        Ok(Self { id, name, order: order.unwrap_or(u32::MAX), on: true, preset: Err(why) })
     }
 }

@@ -115,8 +115,6 @@ impl Persona {
             "`todo_write`",
             "`ask_user_question`",
             "`exit_plan_mode`",
-            "`skill`",
-            "`web_fetch`",
             "`read`",
             "`write`",
             "`edit`",
@@ -158,8 +156,8 @@ impl Persona {
             "`ftview_capabilities`",
             "`mw_ide_status`",
             "`optix_status`",
-            "Never write to a running controller",
-            "Never route around a denied call",
+            "A running controller is written to only",
+            "A denied call stays denied",
             "unrun",
         ];
         builtin(include_str!("../../presets/arya-automation/persona.md"), true, &anchors)

@@ -76,9 +76,12 @@ impl PrunePlan {
         let mut candidates = candidates(session, meter, policy, clears);
         if let Some(trim) = &policy.trim {
             for candidate in candidates.iter_mut().filter(|candidate| !candidate.is_cleared()) {
-                if let Some(trimmed) = trim_counted(&candidate.result.content, candidate.chars, trim) {
-                    candidate.planned = Some((PruneReason::Trimmed, trimmed.blocks));
-                }
+                let content = &candidate.result.content;
+                // Just over the threshold the marker can take more tokens than the cut frees.
+                candidate.planned = trim_counted(content, candidate.chars, trim)
+                    .map(|trimmed| trimmed.blocks)
+                    .filter(|cut| priced(meter.pricing(), candidate.price, content, cut) <= candidate.price)
+                    .map(|cut| (PruneReason::Trimmed, cut));
             }
         }
         if clears {

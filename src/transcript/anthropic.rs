@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::WriteOptions;
 use super::assembly::{Assembly, Item, opaque, opaque_item, result_message};
 use super::limits::{bytes_of, keep_limits};
 use super::outline::{
@@ -11,11 +10,12 @@ use super::outline::{
 };
 use super::parts::{
     MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
-    reasoning_block, restore_fields, take_list, take_map, take_text, text_block, write_tools,
+    reasoning_block, restore_fields, system_texts, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
-use super::report::{Change, ExportReport};
-use super::validate::anthropic::{takes_block, takes_in_result};
+use super::report::{Change, ExportReport, Repair};
+use super::validate::anthropic::{MOST_REQUEST_BYTES, takes_block, takes_in_result};
+use super::{Rule, Target, TranscriptError, WriteOptions};
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, TextBlock, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
@@ -197,10 +197,11 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
             assembly.system = match map.shift_remove("system") {
                 Some(Value::String(text)) => Some(text),
                 Some(blocks @ Value::Array(_)) => {
-                    let texts: Vec<String> = read_blocks(Some(blocks))
-                        .iter()
-                        .filter_map(|block| block.as_text().map(str::to_owned))
-                        .collect();
+                    let blocks = read_blocks(Some(blocks));
+                    let (texts, has_more) = system_texts(&blocks);
+                    if has_more {
+                        assembly.report.repair(Repair::MetadataDropped, 0);
+                    }
                     Some(texts.join("\n\n"))
                 }
                 _ => None,
@@ -220,7 +221,7 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
 const CALLS: CallRules = CallRules { longest: 128, plain: true, unique: true, answer_all: true };
 
 /// Writes the conversation as `{"system", "messages": […]}`, with its tools where it has some.
-pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
+pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Result<Value, TranscriptError> {
     let outline = Outline::new(session, CALLS, &mut exporter.report);
     let mut value = Map::new();
     if let Some(system) = outline.system {
@@ -231,7 +232,17 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Value {
     if let Some(tools) = write_tools(outline.tools, ToolSpelling::Anthropic) {
         value.insert("tools".into(), tools);
     }
-    Value::Object(value)
+    let value = Value::Object(value);
+    let bytes = bytes_of(&value);
+    if bytes > MOST_REQUEST_BYTES && exporter.options.profile.holds(Rule::AnthropicRequestSize) {
+        // Pictures and documents have gone already, and no text is dropped in silence.
+        let why = format!(
+            "without its pictures and documents it has {bytes} bytes, and a request has at most {MOST_REQUEST_BYTES}; \
+             fold it or shorten its texts first"
+        );
+        return Err(TranscriptError::Inexpressible { target: Target::Anthropic, why });
+    }
+    Ok(value)
 }
 
 fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Value> {

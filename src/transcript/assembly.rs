@@ -3,11 +3,12 @@
 //! Holds the live part only: what a fold hid is given up, but for one generation, because the turn in which the fold happened may
 //! still be taken back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
 use super::arrange::{Paired, Piece, arrange};
+use super::live::Live;
 use super::report::{ImportReport, Repair};
 use super::{Format, Import, Resume, TranscriptError};
 use crate::checkpoint::Checkpoint;
@@ -57,6 +58,10 @@ impl Item {
     pub(super) fn is_assistant(&self) -> bool {
         self.message.role == Role::Assistant
     }
+
+    pub(super) fn is_result(&self) -> bool {
+        matches!(self.message.source, Source::Tool { .. })
+    }
 }
 
 impl Paired for Item {
@@ -65,10 +70,7 @@ impl Paired for Item {
     }
 
     fn answers(&self) -> Option<&str> {
-        match &self.message.source {
-            Source::Tool { .. } => self.message.result().map(|result| result.tool_call_id.as_str()),
-            _ => None,
-        }
+        self.message.result().filter(|_| self.is_result()).map(|result| result.tool_call_id.as_str())
     }
 
     fn is_answer_of_model(&self) -> bool {
@@ -118,10 +120,12 @@ pub(super) struct Assembly {
     pub(super) system_role: Option<String>,
     pub(super) tools: Vec<Value>,
     pub(super) window: Option<u64>,
-    pub(super) live: Vec<Item>,
+    pub(super) live: Live,
     /// What the newest fold hid.
-    previous: Option<Vec<Item>>,
+    previous: Option<Live>,
     made_call_ids: u64,
+    /// Ids of the newest answer's calls that were made here and have no result yet, by the name of the tool.
+    pub(super) open_made_calls: HashMap<String, VecDeque<String>>,
 }
 
 impl Assembly {
@@ -136,9 +140,10 @@ impl Assembly {
             system_role: None,
             tools: Vec::new(),
             window: None,
-            live: Vec::new(),
+            live: Live::default(),
             previous: None,
             made_call_ids: 0,
+            open_made_calls: HashMap::new(),
         }
     }
 
@@ -149,7 +154,30 @@ impl Assembly {
     }
 
     pub(super) fn push(&mut self, item: Item) {
+        if item.is_assistant() {
+            self.open_made_calls.clear();
+            self.note_made_calls(&item.message.content);
+        }
         self.live.push(item);
+    }
+
+    /// Notes calls of the newest answer whose ids were made here.
+    pub(super) fn note_made_calls(&mut self, content: &[Block]) {
+        for block in content {
+            if let Block::ToolCall(call) = block
+                && call.extra.get(MADE_ID).is_some()
+            {
+                self.open_made_calls.entry(call.name.clone()).or_default().push_back(call.id.clone());
+            }
+        }
+    }
+
+    /// Drops the messages from a position on.
+    pub(super) fn truncate(&mut self, len: usize) {
+        if len < self.live.len() {
+            self.open_made_calls.clear();
+            self.live.truncate(len);
+        }
     }
 
     /// Notes what every record of a file repeats: the newest non-empty value stands.
@@ -174,20 +202,30 @@ impl Assembly {
 
     /// Puts a checkpoint, and what was kept with it, in the place of everything so far.
     pub(super) fn fold(&mut self, base: Vec<Item>) {
-        let hidden = std::mem::replace(&mut self.live, base);
-        for item in &mut self.live {
+        let folded = (self.live.len() as u64).saturating_sub(self.kept_in(&base));
+        self.fold_away(base, folded);
+    }
+
+    /// As [`fold`](Self::fold), where what is kept was taken out of the live part before: `folded` messages are left there.
+    pub(super) fn fold_away(&mut self, base: Vec<Item>, folded: u64) {
+        self.previous = Some(std::mem::replace(&mut self.live, base.into()));
+        for item in self.live.iter_mut() {
             // Usage that was reported before a fold says nothing of what is left.
             item.usage = None;
         }
+        self.open_made_calls.clear();
         self.report.folds += 1;
-        self.report.folded_messages += (hidden.len() as u64).saturating_sub(self.kept_of(&hidden));
-        self.previous = Some(hidden);
+        self.report.folded_messages += folded;
     }
 
-    /// How many of the hidden messages stand in the live part again, by their record ids.
-    fn kept_of(&self, hidden: &[Item]) -> u64 {
-        let kept: HashSet<&str> = self.live.iter().flat_map(|item| item.keys.iter().map(String::as_str)).collect();
-        hidden.iter().filter(|item| item.keys.iter().any(|key| kept.contains(key.as_str()))).count() as u64
+    /// How many of the live messages stand among others again, by their record ids.
+    fn kept_in(&mut self, base: &[Item]) -> u64 {
+        let keys: HashSet<&String> = base.iter().flat_map(|item| &item.keys).collect();
+        let mut kept: HashSet<usize> = HashSet::new();
+        for key in keys {
+            kept.extend(self.live.positions_of(key));
+        }
+        kept.len() as u64
     }
 
     /// Takes the newest fold back; whether its hidden part was still there.
@@ -195,6 +233,7 @@ impl Assembly {
         match self.previous.take() {
             Some(hidden) => {
                 self.live = hidden;
+                self.open_made_calls.clear();
                 true
             }
             None => false,
@@ -207,9 +246,9 @@ impl Assembly {
         if self.lies_before_fold(key) && self.unfold() {
             self.report.repair(Repair::FoldTakenBack, place);
         }
-        let at = self.live.iter().rposition(|item| item.has_key(key))?;
+        let at = self.live.newest_of(key)?;
         let dropped = self.live.len() - at - 1;
-        self.live.truncate(at + 1);
+        self.truncate(at + 1);
         Some(dropped)
     }
 
@@ -219,21 +258,19 @@ impl Assembly {
         if self.lies_before_fold(parent) && self.unfold() {
             self.report.repair(Repair::FoldTakenBack, place);
         }
-        let Some(at) = self.live.iter().rposition(|item| item.has_key(parent)) else { return };
-        if !self.live.iter().skip(at + 1).any(Item::is_user) {
+        let Some(at) = self.live.newest_of(parent) else { return };
+        if self.live.users_in(at + 1..self.live.len()).is_empty() {
             return;
         }
         // Results of the parent's own step stand behind it; they belong to it.
-        let is_result = |item: &Item| matches!(item.message.source, Source::Tool { .. });
-        let results = self.live.iter().skip(at + 1).take_while(|item| is_result(item)).count();
-        self.live.truncate(at + 1 + results);
+        self.truncate(self.live.end_of_results_behind(at));
         self.report.repair(Repair::BranchLeft, place);
     }
 
     /// Whether a record made a message that the newest fold hid, and none that is live.
-    fn lies_before_fold(&self, key: &str) -> bool {
-        let holds = |items: &[Item]| items.iter().any(|item| item.has_key(key));
-        !holds(&self.live) && self.previous.as_deref().is_some_and(holds)
+    fn lies_before_fold(&mut self, key: &str) -> bool {
+        self.live.newest_of(key).is_none()
+            && self.previous.as_mut().is_some_and(|hidden| hidden.newest_of(key).is_some())
     }
 
     /// The session, with turns, steps and every result behind its call.
@@ -261,7 +298,8 @@ impl Assembly {
             self.header.id = "imported".into();
         }
         let mut writer = SessionWriter::new(&self);
-        let mut items: Vec<Option<Item>> = std::mem::take(&mut self.live).into_iter().map(Some).collect();
+        let items: Vec<Item> = std::mem::take(&mut self.live).into();
+        let mut items: Vec<Option<Item>> = items.into_iter().map(Some).collect();
         let last = arranged.pieces.len().saturating_sub(1);
         for (index, piece) in arranged.pieces.into_iter().enumerate() {
             writer.write(piece, &mut items, &mut self.report, index == last)?;

@@ -8,10 +8,11 @@ use super::outline::{
 };
 use super::parts::{
     ToolSpelling, extra_of, fields_for, media_fields, media_marker, media_of_data, media_of_url, media_url, object,
-    reasoning_block, restore_but, restore_fields, take_list, take_map, take_text, text_block, write_tools,
+    reasoning_block, restore_but, restore_fields, system_texts, take_list, take_map, take_text, text_block,
+    write_tools,
 };
 use super::provenance::user_items;
-use super::report::{Change, ExportReport};
+use super::report::{Change, ExportReport, Repair};
 use super::validate::chat::takes_part;
 use super::{Rule, WriteOptions};
 use crate::message::{Block, Extra, MediaKind, Message, Role, Source, ToolCall, ToolResult, Usage};
@@ -76,11 +77,14 @@ fn read_system(
     }
     assembly.report.map(&role, place);
     // Results that come this early have no call, and will be left out.
-    let comes_first = assembly.live.iter().all(|item| matches!(item.message.source, Source::Tool { .. }));
-    let comes_first = comes_first && assembly.system.is_none();
-    let texts: Option<Vec<&str>> = content.iter().map(Block::as_text).collect();
-    let prompt = texts.map(|texts| texts.join("\n")).filter(|text| comes_first && !text.trim().is_empty());
+    let comes_first = assembly.system.is_none() && assembly.live.iter().rev().all(Item::is_result);
+    let (texts, has_more) = system_texts(&content);
+    let is_text = texts.len() == content.len();
+    let prompt = Some(texts.join("\n")).filter(|text| comes_first && is_text && !text.trim().is_empty());
     if prompt.is_some() {
+        if has_more || map.values().any(|value| !value.is_null()) {
+            assembly.report.repair(Repair::MetadataDropped, place);
+        }
         assembly.system = prompt;
         assembly.system_role = (role != "system").then_some(role);
     } else {
@@ -278,13 +282,15 @@ fn make_system_prompt(message: &mut Map<String, Value>, seq: Seq, report: &mut E
     let parts = message.get("content").and_then(Value::as_array);
     let texts: Option<Vec<&str>> =
         parts.and_then(|parts| parts.iter().map(|part| part.get("text")?.as_str()).collect());
+    let mut drops_fields = false;
     if let Some(text) = texts.map(|texts| texts.join("\n")) {
         report.note(Change::TextsJoined, seq);
+        drops_fields = parts.into_iter().flatten().any(|part| part.as_object().is_some_and(|part| part.len() > 2));
         message.insert("content".into(), text.into());
     }
     let fields = message.len();
     message.retain(|key, _| matches!(key.as_str(), "role" | "content"));
-    if message.len() < fields {
+    if drops_fields || message.len() < fields {
         report.note(Change::FieldsDropped, seq);
     }
 }

@@ -10,10 +10,10 @@ pub enum TranscriptError {
     #[error("reading the transcript failed: {0}")]
     Io(#[from] std::io::Error),
     /// There is nothing in it.
-    #[error("the transcript is empty; expected JSON, or JSON lines, of a format that `Format::ALL` lists")]
+    #[error("the transcript is empty; expected JSON, or JSON lines, of one of these formats: {}", formats())]
     Empty,
     /// The content has the marks of no known format.
-    #[error("no known transcript format: {seen}; `Format::ALL` lists the formats that are read")]
+    #[error("no known transcript format: {seen}; the formats that are read are {}", formats())]
     UnknownFormat {
         /// What was found instead.
         seen: String,
@@ -43,6 +43,11 @@ pub enum TranscriptError {
         /// What stands against it.
         why: String,
     },
+}
+
+/// The names of the formats that are read.
+fn formats() -> String {
+    super::Format::ALL.map(super::Format::name).join(", ")
 }
 
 impl TranscriptError {

@@ -12,7 +12,7 @@ use super::outline::{
 };
 use super::parts::{
     MediaRef, ToolSpelling, extra_of, fields_for, media_fields, media_of_data, media_of_url, object, read_tools,
-    reasoning_block, restore_but, take_list, take_map, take_text, text_block, write_tools,
+    reasoning_block, restore_but, system_texts, take_list, take_map, take_text, text_block, write_tools,
 };
 use super::provenance::user_items;
 use super::report::{Change, ExportReport, Repair};
@@ -92,7 +92,7 @@ pub(super) fn read_parts(assembly: &mut Assembly, place: u64, parts: Option<Valu
             let block = read_call(assembly, place, &mut call, map);
             read.content.push(block);
         } else if let Some(response) = take_map(&mut map, "functionResponse") {
-            let result = read_response(assembly, &read.results, response, map);
+            let result = read_response(assembly, response, map);
             read.results.push(result);
         } else {
             read.content.push(read_part(map));
@@ -183,15 +183,12 @@ fn read_call(
     Block::ToolCall(ToolCall { id, name, arguments, extra })
 }
 
-fn read_response(
-    assembly: &Assembly,
-    before: &[Message],
-    mut response: Map<String, Value>,
-    mut rest: Map<String, Value>,
-) -> Message {
+fn read_response(assembly: &mut Assembly, mut response: Map<String, Value>, mut rest: Map<String, Value>) -> Message {
     let name = take_text(&mut response, "name").unwrap_or_default();
     let id = take_text(&mut response, "id").filter(|id| !id.is_empty());
-    let id = id.unwrap_or_else(|| open_call_of(assembly, before, &name).unwrap_or_default());
+    // A response without an id answers the first call of the newest answer that has its name, no id either, and no response yet.
+    let open_call = || assembly.open_made_calls.get_mut(&name)?.pop_front();
+    let id = id.or_else(open_call).unwrap_or_default();
     let (mut content, is_error) = match response.shift_remove("response") {
         Some(Value::Object(map)) => read_response_value(map),
         Some(Value::String(text)) => (vec![Block::text(text)], None),
@@ -232,17 +229,6 @@ fn text_unless_empty(text: String) -> Vec<Block> {
     if text.is_empty() { Vec::new() } else { vec![Block::text(text)] }
 }
 
-/// The first call of the newest answer that has this name, an id that was made here, and no response yet.
-fn open_call_of(assembly: &Assembly, before: &[Message], name: &str) -> Option<String> {
-    let at = assembly.live.iter().rposition(Item::is_assistant)?;
-    let later = assembly.live.get(at + 1..).unwrap_or_default().iter().map(|item| &item.message).chain(before);
-    let answered: Vec<&str> = later.filter_map(Message::result).map(|result| result.tool_call_id.as_str()).collect();
-    let mut calls = assembly.live.get(at)?.message.tool_calls();
-    calls
-        .find(|call| call.extra.get(MADE_ID).is_some() && call.name == name && !answered.contains(&call.id.as_str()))
-        .map(|call| call.id.clone())
-}
-
 /// Usage of one call. `thoughts_apart` tells whether a tool counts thoughts beside the candidates or among them.
 pub(super) fn read_usage(usage: &Map<String, Value>, thoughts_apart: bool) -> Option<Usage> {
     let number = |key: &str| usage.get(key).and_then(Value::as_u64);
@@ -270,7 +256,10 @@ pub(super) fn read_document(assembly: &mut Assembly, value: Value) {
             let system = take_map(&mut map, "systemInstruction").or_else(|| take_map(&mut map, "system_instruction"));
             if let Some(mut system) = system {
                 let parts = read_parts(assembly, 0, system.shift_remove("parts"));
-                let texts: Vec<&str> = parts.content.iter().filter_map(Block::as_text).collect();
+                let (texts, has_more) = system_texts(&parts.content);
+                if has_more || !parts.results.is_empty() {
+                    assembly.report.repair(Repair::MetadataDropped, 0);
+                }
                 assembly.system = Some(texts.join("\n\n"));
             }
             assembly.tools = read_tools(take_list(&mut map, "tools").unwrap_or_default());

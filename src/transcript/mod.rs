@@ -24,6 +24,7 @@ mod files;
 mod format;
 mod gemini;
 mod limits;
+mod live;
 mod outline;
 mod parts;
 mod provenance;

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::WriteOptions;
 use super::arrange::{Paired, arrange};
 use super::parts::{MediaRef, media_ref};
 use super::report::{Change, ExportReport};
-use crate::message::{Block, MediaBlock, Message, OpaqueBlock, Source, TextBlock, ToolCall, ToolResult};
+use super::{Target, WriteOptions};
+use crate::message::{Block, Extra, MediaBlock, Message, OpaqueBlock, Source, TextBlock, ToolCall, ToolResult};
 use crate::session::{Seq, Session};
 
 /// What a result says of a call that has none.
@@ -127,6 +127,9 @@ impl<'a> Outline<'a> {
                 calls.push(Answered { call, id, seq, result: result.and_then(|entry| entry.message.result()) });
             }
             let is_answer = entry.is_answer_of_model();
+            if loses_system_fields(entry.message, report.target) {
+                report.note(Change::FieldsDropped, entry.seq);
+            }
             if entry.message.content.iter().any(|block| is_misplaced(block, is_answer)) {
                 report.note(Change::CallDropped, entry.seq);
             }
@@ -142,6 +145,25 @@ impl<'a> Outline<'a> {
             parts,
         }
     }
+}
+
+/// Whether a message of the system's has a name, or marks of a cache, that only another API than the target's takes.
+fn loses_system_fields(message: &Message, target: Target) -> bool {
+    let api = match target {
+        Target::CodexRollout => Target::Responses.name(),
+        Target::ClaudeCode => Target::Anthropic.name(),
+        Target::QwenCode => Target::Gemini.name(),
+        other => other.name(),
+    };
+    let of_texts = message.content.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(&text.extra),
+        _ => None,
+    });
+    matches!(message.source.kind(), "system" | "developer")
+        && of_texts
+            .chain([&message.extra])
+            .flat_map(Extra::iter)
+            .any(|(of, fields)| of != api && ["name", "cache_control"].iter().any(|key| fields.get(key).is_some()))
 }
 
 /// A call that the model did not make, or a result within a message that is none. No target has a place for them.

@@ -94,6 +94,12 @@ pub(super) fn reasoning_block(text: String, api: &str, rest: Map<String, Value>)
     Block::Reasoning(TextBlock { text, extra: extra_of(api, rest) })
 }
 
+/// The texts of a system prompt, and whether there was more: fields beside a text, or what is no text.
+pub(super) fn system_texts(content: &[Block]) -> (Vec<&str>, bool) {
+    let has_more = |block: &Block| !matches!(block, Block::Text(text) if text.extra.is_empty());
+    (content.iter().filter_map(Block::as_text).collect(), content.iter().any(has_more))
+}
+
 fn kind_of_media_type(media_type: Option<&str>) -> MediaKind {
     match media_type.and_then(|kind| kind.split('/').next()) {
         Some("audio") => MediaKind::Audio,

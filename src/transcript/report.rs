@@ -16,7 +16,8 @@ const NAMED_PLACES: usize = 20;
 pub struct Tally {
     /// How often.
     pub count: u64,
-    /// Its first places, at most 20: lines of a file or positions in an array, from 1, when it was read; seqs when it was written.
+    /// Its first places, at most 20: lines of a file or positions in an array, from 1, when it was read, with 0 for what a document has
+    /// beside its messages; seqs when it was written.
     pub places: Vec<u64>,
 }
 
@@ -69,7 +70,7 @@ pub enum Repair {
     FoldTakenBack,
     /// Turns before the last fold but one were to be taken back, which are no longer there.
     FoldNotTakenBack,
-    /// Metadata that did not fit its message was left out.
+    /// Metadata that did not fit its message, or that stood beside the texts of a system prompt, was left out.
     MetadataDropped,
     /// A last record that was cut off was left out.
     TornRecord,
@@ -190,7 +191,7 @@ pub enum Change {
     NameChanged,
     /// White space at an end was cut, because the target refuses it.
     BlankEndCut,
-    /// A text that goes to the model as a system message of its own became a message of the user.
+    /// A text that goes to the model as a system message of its own, or that another agent sent, became a message of the user.
     RoleChanged,
     /// Fields that the target does not know were left out.
     FieldsDropped,

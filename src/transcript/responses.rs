@@ -22,6 +22,9 @@ use crate::session::{Seq, Session};
 
 pub(super) const API: &str = "responses";
 
+/// Kind of a message that another agent sent, which Codex keeps as an item of its own.
+const AGENT_MESSAGE: &str = "agent-message";
+
 /// Key of a text part that belongs to the message item of the part before it.
 const SAME_ITEM: &str = "sameItem";
 
@@ -76,7 +79,7 @@ pub(super) fn read_item(assembly: &mut Assembly, place: u64, time: Option<i64>, 
         }
         "agent_message" => {
             let content = take_list(&mut map, "content").unwrap_or_default().into_iter().map(read_part).collect();
-            let mut message = Message::new("", Role::User, Source::other("agent-message"), content);
+            let mut message = Message::new("", Role::User, Source::other(AGENT_MESSAGE), content);
             message.extra = extra_of(API, map);
             assembly.push(Item::new(place, message).at(time));
         }
@@ -136,12 +139,15 @@ fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64>, mut map:
         "assistant" => {
             for (index, block) in content.iter_mut().enumerate() {
                 let Block::Text(text) = block else { continue };
-                if index > 0 {
-                    note_field(&mut text.extra, SAME_ITEM, true.into());
+                let of_item = if index > 0 {
+                    Map::from_iter([(SAME_ITEM.to_owned(), true.into())])
                 } else {
-                    for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
-                        note_field(&mut text.extra, key, value.clone());
-                    }
+                    std::mem::take(&mut map)
+                };
+                let mut fields = fields_for(&text.extra, API).cloned().unwrap_or_default();
+                fields.extend(of_item.into_iter().filter(|(_, value)| !value.is_null()));
+                if !fields.is_empty() {
+                    text.extra.insert(API, Value::Object(fields));
                 }
             }
             for block in content {
@@ -167,12 +173,6 @@ fn read_message(assembly: &mut Assembly, place: u64, time: Option<i64>, mut map:
             assembly.push(Item::new(place, message).at(time));
         }
     }
-}
-
-fn note_field(extra: &mut Extra, key: &str, value: Value) {
-    let mut fields = fields_for(extra, API).cloned().unwrap_or_default();
-    fields.insert(key.to_owned(), value);
-    extra.insert(API, Value::Object(fields));
 }
 
 fn read_part(value: Value) -> Block {
@@ -333,6 +333,9 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
         kind @ ("developer" | "system") => kind,
         _ => "user",
     };
+    // The API has no item for what another agent said; a file has one, where it is known from whom to whom it went.
+    let is_agents = message.source.kind() == AGENT_MESSAGE;
+    let agent_fields = fields_for(&message.extra, API).filter(|_| is_agents && as_file);
     let foreign_compaction = exporter.options.profile.holds(Rule::ResponsesForeignCompaction);
     let report = &mut exporter.report;
     let mut parts = Vec::new();
@@ -342,7 +345,7 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
             Content::Text(text) => parts.push(text_part("input_text", text)),
             Content::Media(media) => parts.push(media_part(media, part.seq, report)),
             Content::Reasoning(_) => report.note(Change::ReasoningDropped, part.seq),
-            Content::Own(item) if takes_part(role, item) => parts.push(item.clone()),
+            Content::Own(item) if agent_fields.is_some() || takes_part(role, item) => parts.push(item.clone()),
             Content::Own(item) if as_file => own.push(item.clone()),
             Content::Own(item) if message.source.is_checkpoint() => match api_item(item) {
                 Some(item) if !foreign_compaction => own.push(item),
@@ -351,10 +354,19 @@ fn write_said(exporter: &mut Exporter<'_>, part: &Part<'_>, items: &mut Vec<(Seq
             Content::Own(_) => report.note(Change::OpaqueDropped, part.seq),
         }
     }
-    if !parts.is_empty() {
+    if let Some(fields) = agent_fields {
+        let mut map = fields.clone();
+        map.insert("type".into(), "agent_message".into());
+        map.insert("content".into(), Value::Array(parts));
+        items.push((part.seq, Value::Object(map)));
+    } else if !parts.is_empty() {
         let mut item = message_item(role, parts);
-        if let Value::Object(map) = &mut item
-            && message.source.kind() != "agent-message"
+        if is_agents {
+            report.note(Change::RoleChanged, part.seq);
+            if fields_for(&message.extra, API).is_some() {
+                report.note(Change::FieldsDropped, part.seq);
+            }
+        } else if let Value::Object(map) = &mut item
             && restore_but(map, &message.extra, API, |key| matches!(key, "type" | "role" | "content"))
         {
             report.note(Change::FieldsDropped, part.seq);

@@ -131,8 +131,13 @@ impl Export {
 /// Writes the conversation on a session's surface.
 ///
 /// What the target cannot express is left out or changed, and the report says so. For an API the result satisfies
-/// [`validate_with`](super::validate_with) under the same profile, but for rules about the last message, which is the host's to add,
-/// and for text alone that is over a request's limit of bytes.
+/// [`validate_with`](super::validate_with) under the same profile, but for rules about the last message, which is the host's to add.
+///
+/// # Errors
+///
+/// [`TranscriptError::Inexpressible`] where there is nothing to write; where a pi file should take what begins with no checkpoint; and
+/// where the texts alone are over the bytes of a request to Anthropic, unless the profile leaves
+/// [`Rule::AnthropicRequestSize`](super::Rule::AnthropicRequestSize) out: no text is dropped in silence.
 pub fn write(session: &Session, target: Target, options: &WriteOptions) -> Result<Export, TranscriptError> {
     if session.messages().next().is_none() {
         let why = "the session has no message".to_owned();
@@ -142,7 +147,7 @@ pub fn write(session: &Session, target: Target, options: &WriteOptions) -> Resul
     let value = match target {
         Target::ChatCompletions => chat::write(session, &mut exporter),
         Target::Responses => responses::write(session, &mut exporter),
-        Target::Anthropic => anthropic::write(session, &mut exporter),
+        Target::Anthropic => anthropic::write(session, &mut exporter)?,
         Target::Gemini => gemini::write(session, &mut exporter),
         Target::CodexRollout => Value::Array(codex::append_records(session, &mut exporter)),
         Target::ClaudeCode => Value::Array(claude_code::append_records(session, &mut exporter)),

@@ -269,11 +269,13 @@ impl SessionFile {
         let content = read_blocks(message.content);
         assembly.report.map("assistant", place);
         let known = message.id.as_ref().and_then(|id| self.answers.get(id).copied());
-        if let Some(item) = known.and_then(|at| assembly.live.get_mut(at)) {
+        if let Some((at, item)) = known.and_then(|at| Some((at, assembly.live.get_mut(at)?))) {
             item.message.content.extend(content);
             // Output tokens are a placeholder in all but the last record of a message.
             item.usage = usage.or(item.usage.take());
-            item.keys.extend(line.uuid);
+            if let Some(uuid) = line.uuid {
+                assembly.live.add_key(at, uuid);
+            }
             assembly.report.repair(Repair::MessageJoined, place);
             return;
         }

@@ -134,9 +134,9 @@ impl Lines for Rollout {
             "response_item" => {
                 let before = assembly.live.len();
                 read_item(assembly, place, time, serde_json::from_str(payload)?);
-                if assembly.live.iter().skip(before).any(Item::is_user) {
+                if !assembly.live.users_in(before..assembly.live.len()).is_empty() {
                     self.user_spoke_in_task = true;
-                    if self.fold.is_some() && !assembly.live.iter().take(before).skip(self.base).any(Item::is_user) {
+                    if self.fold.is_some() && assembly.live.users_in(self.base..before).is_empty() {
                         // The first user message behind the fold: whether it belongs to the fold's own task.
                         self.fold = Some(self.place_of_first_message());
                     }
@@ -194,24 +194,25 @@ impl Rollout {
             }
             (None, Some(_)) => {
                 // Old files name no replacement: it was the person's messages, then the summary.
-                kept.live = assembly.live.iter().filter(|item| item.is_user()).cloned().collect();
+                kept.live.extend(assembly.live.iter().filter(|item| item.is_user()).cloned());
             }
             (None, None) => {
                 assembly.report.repair(Repair::FoldWithoutSummary, place);
                 return;
             }
         }
+        let mut kept: Vec<Item> = kept.live.into();
         if let Some(text) = &message {
-            mark_summary(&mut kept.live, place, time, text);
+            mark_summary(&mut kept, place, time, text);
         }
         self.summaries += 1;
-        self.base = kept.live.len();
+        self.base = kept.len();
         self.fold = Some(if self.in_task && !self.user_spoke_in_task {
             FoldPlace::BeforeUserMessage
         } else {
             FoldPlace::AfterUserMessage
         });
-        assembly.fold(kept.live);
+        assembly.fold(kept);
     }
 
     fn event(&mut self, assembly: &mut Assembly, place: u64, payload: &str) -> Result<(), serde_json::Error> {
@@ -253,7 +254,7 @@ impl Rollout {
     fn roll_back(&mut self, assembly: &mut Assembly, place: u64, turns: u64) {
         let mut left = turns;
         loop {
-            let behind_fold = assembly.live.iter().skip(self.base).filter(|item| item.is_user()).count() as u64;
+            let behind_fold = assembly.live.users_in(self.base..assembly.live.len()).len() as u64;
             let takes_fold = match self.fold {
                 None => false,
                 Some(FoldPlace::BeforeUserMessage) => left >= behind_fold && behind_fold > 0,
@@ -272,14 +273,10 @@ impl Rollout {
             self.fold = None;
             self.base = 0;
         }
-        let before = assembly.live.len();
-        for _ in 0..left {
-            match assembly.live.iter().rposition(Item::is_user).filter(|at| *at >= self.base) {
-                Some(at) => assembly.live.truncate(at),
-                None => break,
-            }
-        }
-        if assembly.live.len() < before {
+        let turns = assembly.live.users_in(self.base..assembly.live.len());
+        let first = usize::try_from(left).map_or(0, |left| turns.len().saturating_sub(left));
+        if let Some(at) = turns.get(first).copied() {
+            assembly.truncate(at);
             assembly.report.repair(Repair::BranchLeft, place);
         }
     }
@@ -305,7 +302,8 @@ fn note_usage(assembly: &mut Assembly, place: u64, info: &TokenInfo) {
         reasoning_tokens: last.reasoning_output_tokens.filter(|tokens| *tokens > 0),
         extra: Extra::default(),
     };
-    if let Some(answer) = assembly.live.iter_mut().rev().find(|item| item.is_assistant()) {
+    let newest = assembly.live.newest_answer();
+    if let Some(answer) = newest.and_then(|at| assembly.live.get_mut(at)) {
         answer.usage = Some(usage);
     }
 }

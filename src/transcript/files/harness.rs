@@ -3,7 +3,7 @@
 //!
 //! A sound file of version 0 is loaded as it stands, log and all. Anything else is read here, as far as its surface.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,14 @@ use crate::transcript::report::Repair;
 /// Reads the surface of a log.
 #[derive(Default)]
 pub(in crate::transcript) struct Log {
-    nodes: Vec<Node>,
+    /// The surface, by rank: a node that takes the place of a run takes the rank of the run's first.
+    nodes: BTreeMap<u64, Node>,
+    /// Ranks of the nodes by their seqs; where a seq comes twice, of the first.
+    ranks: HashMap<u64, u64>,
+    /// Nodes that were read.
+    arrived: u64,
+    /// How many of them had been read at the newest fold.
+    arrived_at_fold: u64,
     events: u64,
     /// Calls that were recorded as started, by id: name and arguments.
     started: HashMap<String, (String, String)>,
@@ -24,6 +31,7 @@ pub(in crate::transcript) struct Log {
 
 struct Node {
     seq: u64,
+    arrival: u64,
     item: Item,
     is_system: bool,
 }
@@ -48,7 +56,7 @@ impl Lines for Log {
         let pieces =
             map.get("data").and_then(|data| data.get("dt")).and_then(Value::as_array).map(|dt| dt.len() as u64 + 1);
         let seq = map.get("seq").or_else(|| map.get("seq0")).and_then(Value::as_u64).unwrap_or(self.events);
-        self.events = seq + pieces.unwrap_or(1);
+        self.events = seq.saturating_add(pieces.unwrap_or(1));
         let time = map.get("time").and_then(time_ms);
         let op = map.shift_remove("surfaceOp");
         let data = take_map(&mut map, "data").unwrap_or_default();
@@ -57,7 +65,11 @@ impl Lines for Log {
     }
 
     fn end(&mut self, assembly: &mut Assembly) {
-        let nodes = std::mem::take(&mut self.nodes);
+        let mut nodes: Vec<Node> = std::mem::take(&mut self.nodes).into_values().collect();
+        // What was reported before a fold says nothing of what is left.
+        for node in nodes.iter_mut().filter(|node| node.arrival < self.arrived_at_fold) {
+            node.item.usage = None;
+        }
         let called: HashSet<String> =
             nodes.iter().flat_map(|node| node.item.message.tool_calls()).map(|call| call.id.clone()).collect();
         let mut system = Vec::new();
@@ -146,29 +158,36 @@ impl Log {
             return;
         };
         assembly.report.map(&kind, place);
-        self.place(assembly, Node { seq, item: item.at(time), is_system }, op.as_ref());
+        self.place(assembly, Node { seq, arrival: 0, item: item.at(time), is_system }, op.as_ref());
     }
 
     /// Puts a node where its operation says: at the end, or in the place of a run of nodes.
-    fn place(&mut self, assembly: &mut Assembly, node: Node, op: Option<&Value>) {
+    fn place(&mut self, assembly: &mut Assembly, mut node: Node, op: Option<&Value>) {
         let run = op.and_then(Value::as_object).and_then(|op| {
             let end = |names: [&str; 2]| names.iter().find_map(|name| op.get(*name)).and_then(Value::as_u64);
-            let at = |seq: u64| self.nodes.iter().position(|node| node.seq == seq);
-            Some((at(end(["start", "startSeq"])?)?, at(end(["end", "endSeq"])?)?))
+            let rank = |seq: u64| self.ranks.get(&seq).copied();
+            Some((rank(end(["start", "startSeq"])?)?, rank(end(["end", "endSeq"])?)?))
         });
-        let Some((first, last)) = run.filter(|(first, last)| first <= last) else {
-            self.nodes.push(node);
-            return;
-        };
-        if node.item.message.source.is_checkpoint() {
-            assembly.report.folds += 1;
-            assembly.report.folded_messages += (last - first + 1) as u64;
-            // What was reported before a fold says nothing of what is left.
-            for node in &mut self.nodes {
-                node.item.usage = None;
+        let mut rank = self.arrived;
+        if let Some((first, last)) = run.filter(|(first, last)| first <= last) {
+            rank = first;
+            let replaced: Vec<u64> = self.nodes.range(first..=last).map(|(rank, _)| *rank).collect();
+            if node.item.message.source.is_checkpoint() {
+                assembly.report.folds += 1;
+                assembly.report.folded_messages += replaced.len() as u64;
+                self.arrived_at_fold = self.arrived;
+            }
+            for rank in replaced {
+                let seq = self.nodes.remove(&rank).map(|node| node.seq);
+                if let Some(seq) = seq.filter(|seq| self.ranks.get(seq) == Some(&rank)) {
+                    self.ranks.remove(&seq);
+                }
             }
         }
-        self.nodes.splice(first..=last, [node]);
+        node.arrival = self.arrived;
+        self.arrived += 1;
+        self.ranks.entry(node.seq).or_insert(rank);
+        self.nodes.insert(rank, node);
     }
 }
 

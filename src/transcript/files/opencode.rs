@@ -172,11 +172,10 @@ fn fold(assembly: &mut Assembly, checkpoint: Item, marker: Option<Marker>) {
     let kept_from = marker
         .and_then(|marker| marker.kept_from)
         .and_then(|id| assembly.live.iter().position(|item| item.has_key(&id)));
-    let kept = kept_from.and_then(|at| assembly.live.get(at..)).unwrap_or_default().to_vec();
     let mut base = vec![checkpoint];
-    base.extend(kept);
+    base.extend(kept_from.map(|at| assembly.live.split_off(at)).unwrap_or_default());
     base.extend(behind);
-    assembly.fold(base);
+    assembly.fold_away(base, assembly.live.len() as u64);
 }
 
 fn read_part(

@@ -1,6 +1,6 @@
 //! OpenHands events: an array, or an event a line, of actions and of the observations that answer them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -146,12 +146,14 @@ impl Events {
         }
         let same_response = response.is_some() && self.response == response;
         self.response = response;
-        if same_response && let Some(at) = assembly.live.iter().rposition(Item::is_assistant) {
+        if same_response && let Some(at) = assembly.live.newest_answer() {
             // Parallel calls of one response are an event each; their text is repeated in all.
             if let Some(item) = assembly.live.get_mut(at) {
                 content.retain(|block| matches!(block, Block::ToolCall(_)));
                 item.message.content.extend(content);
-                item.keys.extend(key);
+                if let Some(key) = key {
+                    assembly.live.add_key(at, key);
+                }
                 assembly.report.repair(Repair::MessageJoined, place);
             }
             return;
@@ -205,22 +207,25 @@ impl Events {
         let number = |key: &str| args.get(key).and_then(Value::as_u64);
         let (start, end) = (number("forgotten_events_start_id"), number("forgotten_events_end_id"));
         let offset = number("summary_offset");
-        let named: Vec<u64> =
+        let named: HashSet<u64> =
             take_list(&mut args, "forgotten_event_ids").unwrap_or_default().iter().filter_map(Value::as_u64).collect();
         let forgets =
             |id: u64| named.contains(&id) || start.zip(end).is_some_and(|(start, end)| (start..=end).contains(&id));
         let is_forgotten =
             |item: &Item| item.keys.iter().filter_map(|key| key.parse().ok()).next().is_some_and(forgets);
-        let mut base: Vec<Item> = assembly.live.iter().filter(|item| !is_forgotten(item)).cloned().collect();
-        if base.len() == assembly.live.len() {
+        let names_any = !named.is_empty() || start.is_some();
+        if !(names_any && assembly.live.iter().any(is_forgotten)) {
             return;
         }
+        let (forgotten, mut base): (Vec<Item>, Vec<Item>) =
+            assembly.live.split_off(0).into_iter().partition(is_forgotten);
+        assembly.live.extend(forgotten);
         if let Some(summary) = take_text(&mut args, "summary").filter(|summary| !summary.is_empty()) {
             let message = foreign_checkpoint(place, None, vec![Block::text(summary)], false);
             let at = offset.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0).min(base.len());
             base.insert(at, Item::new(place, message).at(time));
         }
-        assembly.fold(base);
+        assembly.fold_away(base, assembly.live.len() as u64);
     }
 }
 

@@ -139,10 +139,13 @@ impl Lines for SessionFile {
                         (None, Some(index)) => item.place > index,
                         (None, None) => false,
                     });
-                    let kept = kept_from.and_then(|at| assembly.live.get(at..)).unwrap_or_default().to_vec();
+                    let kept = kept_from.map(|at| assembly.live.split_off(at)).unwrap_or_default();
+                    let is_checkpoint = |item: &Item| item.message.source.is_checkpoint();
+                    let (older, kept): (Vec<Item>, Vec<Item>) = kept.into_iter().partition(is_checkpoint);
+                    assembly.live.extend(older);
                     let mut base = vec![*checkpoint];
-                    base.extend(kept.into_iter().filter(|item| !item.message.source.is_checkpoint()));
-                    assembly.fold(base);
+                    base.extend(kept);
+                    assembly.fold_away(base, assembly.live.len() as u64);
                 }
             }
         }

@@ -140,6 +140,9 @@ fn answer(assembly: &mut Assembly, place: u64, time: Option<i64>, line: Line) {
     assembly.report.map("assistant", place);
     // Some versions write a thought and the call behind it as two records of one id.
     let same = |item: &&mut Item| line.uuid.as_deref().is_some_and(|uuid| item.has_key(uuid));
+    if assembly.open_answer().filter(same).is_some() {
+        assembly.note_made_calls(&content);
+    }
     if let Some(item) = assembly.open_answer().filter(same) {
         item.message.content.extend(content);
         item.usage = usage.or(item.usage.take());
@@ -179,7 +182,9 @@ fn compression(assembly: &mut Assembly, place: u64, time: Option<i64>, line: Lin
         first.message = foreign_checkpoint(place, Some("qwen"), content, false);
     }
     assembly.report.map("system chat_compression", place);
-    assembly.fold(kept.live);
+    assembly.fold(kept.live.into());
+    // Calls that the new history ends with may be answered by what follows.
+    assembly.open_made_calls = kept.open_made_calls;
 }
 
 fn rewind(assembly: &mut Assembly, place: u64, payload: Option<&Map<String, Value>>) {
@@ -189,7 +194,7 @@ fn rewind(assembly: &mut Assembly, place: u64, payload: Option<&Map<String, Valu
         (Some(target), _) => assembly.rewind_to(target, place).unwrap_or(0),
         (None, Some(count)) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX).min(assembly.live.len());
-            assembly.live.truncate(assembly.live.len() - count);
+            assembly.truncate(assembly.live.len() - count);
             count
         }
         (None, None) => 0,

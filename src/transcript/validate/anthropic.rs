@@ -13,7 +13,8 @@ use super::{Findings, Shown, is_clean, is_name, kind_of, list, name_field, shown
 use crate::transcript::Rule;
 
 const MOST_NAME_CHARS: usize = 128;
-const MOST_REQUEST_BYTES: usize = 32_000_000;
+/// Most bytes of a request.
+pub(in crate::transcript) const MOST_REQUEST_BYTES: usize = 32_000_000;
 const MOST_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
