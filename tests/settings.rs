@@ -63,6 +63,7 @@ fn a_number_outside_its_bounds_in_a_file_is_clamped_used_and_reported() {
         ("headroomTokens", json!(1e300), json!(9_007_199_254_740_991_u64)),
         ("minGainRatio", json!(0.6), json!(0.5)),
         ("overflowRetries", json!(5_000_000_000_u64), json!(4_294_967_295_u32)),
+        ("summaryRetries", json!(5_000_000_000_u64), json!(4_294_967_295_u32)),
     ] {
         let (settings, clamps) = read(&json!({name: value}));
         assert_eq!(settings.to_json(), json!({name: used}));
@@ -91,6 +92,8 @@ fn wrong_types_unknown_keys_and_faults_across_knobs_are_refused() {
         (json!({"auto": 1}), "bad-value"),
         (json!({"summarizer": {"provider": "p"}}), "bad-value"),
         (json!({"summarizer": {"provider": "", "model": "m"}}), "bad-value"),
+        (json!({"summarizer": ["p", "m"]}), "bad-value"),
+        (json!({"modelPolicies": [{"route": ["p", "m"]}]}), "bad-value"),
         (json!({"max_tokens": 4_000}), "unknown-knob"),
     ] {
         let error = Settings::from_json(&value, RuleSet::Default).unwrap_err();
@@ -200,6 +203,28 @@ fn pinned_knobs_stay_and_are_named() {
 }
 
 #[test]
+fn a_pinned_knob_is_not_moved_by_another_that_shares_its_place() {
+    let retained = json!({"modelPolicies": [{"route": route(), "retainTokens": 9}]});
+    for (pin, value, named) in [
+        ("retain_ratio", json!({"retainTokens": 5}), "retain_tokens"),
+        ("retain_tokens", json!({"retainRatio": 0.1}), "retain_ratio"),
+        ("retain_ratio", retained, "retain_tokens"),
+        ("prune_head_chars", json!({"pruneThresholdChars": null}), "prune_threshold_chars"),
+        ("keep_recent_tool_results", json!({"minMicroCompactTokens": 5}), "min_micro_compact_tokens"),
+    ] {
+        let service = Some(PolicyService::new("ours").pinning(&[pin]));
+        let preset = Preset { policy_service: service, ..Preset::standard() };
+        let (moved, pinned) = preset.with_settings(&read(&value).0).unwrap();
+        assert_eq!((moved.knob(pin), pinned), (preset.knob(pin), vec![named]), "{pin}, {value}");
+        assert!(moved.policy.model_policies.iter().all(|own| own.retain.is_none()));
+    }
+    let service = Some(PolicyService::new("ours").pinning(&["prune_head_chars"]));
+    let preset = Preset { policy_service: service, ..Preset::standard() };
+    let (moved, pinned) = preset.with_settings(&read(&json!({"pruneTailChars": 5})).0).unwrap();
+    assert_eq!((moved.knob("prune_tail_chars"), pinned), (Some(json!(5)), vec![]), "a value beside it may move");
+}
+
+#[test]
 fn a_part_of_the_pruner_is_switched_on_and_off_by_its_knobs() {
     let (settings, _) = read(&json!({"keepRecentToolResults": 3, "clearByClass": true}));
     let (moved, _) = Preset::arya_standard().with_settings(&settings).unwrap();
@@ -233,6 +258,72 @@ fn the_schema_of_a_settings_page_has_every_knob_with_default_bounds_and_pins() {
         assert_ne!(fixed, property.get("default").is_some(), "{name}");
     }
     insta::assert_snapshot!(serde_json::to_string_pretty(&schema).unwrap());
+}
+
+/// Whether a value is one of a schema, as far as the schemas of settings go.
+fn matches(schema: &Value, value: &Value) -> bool {
+    let is = |name: &str| match name {
+        "boolean" => value.is_boolean(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => value.is_null(),
+    };
+    let types = match &schema["type"] {
+        Value::Array(types) => types.iter().any(|name| is(name.as_str().unwrap())),
+        name => is(name.as_str().unwrap()),
+    };
+    let bound = |name: &str, holds: fn(f64, f64) -> bool| {
+        value.as_f64().zip(schema[name].as_f64()).is_none_or(|(number, bound)| holds(number, bound))
+    };
+    let shortest = schema["minLength"].as_u64().unwrap_or_default();
+    let chosen = schema["enum"].as_array().is_none_or(|choices| choices.contains(value));
+    let required = |key: &Value| value.get(key.as_str().unwrap()).is_some();
+    types
+        && chosen
+        && bound("minimum", |number, bound| number >= bound)
+        && bound("maximum", |number, bound| number <= bound)
+        && bound("exclusiveMinimum", |number, bound| number > bound)
+        && value.as_str().is_none_or(|text| text.chars().count() as u64 >= shortest)
+        && value.as_array().is_none_or(|items| items.iter().all(|item| matches(&schema["items"], item)))
+        && value.as_object().is_none_or(|map| {
+            map.iter().all(|(key, value)| schema["properties"].get(key).is_some_and(|own| matches(own, value)))
+                && schema["required"].as_array().is_none_or(|keys| keys.iter().all(required))
+        })
+}
+
+#[test]
+fn a_settings_page_and_the_reader_of_the_file_agree_on_every_value() {
+    let mut values =
+        vec![json!(null), json!(true), json!(""), json!("none"), json!("turn"), json!([]), json!({}), route()];
+    values.extend([0.0, -0.0, 1.0, -1.0, 0.5, 0.51, 1.5, 5e-324, -5e-324, 100.0, 1e300].map(|number| json!(number)));
+    values.extend(
+        [1, 100, 101, 4_294_967_295, 4_294_967_296, (1 << 53) - 1, 1 << 53, u64::MAX].map(|number| json!(number)),
+    );
+    values.extend([json!(i64::MIN), json!(["p", "m"]), json!([1]), json!([{}]), json!([{"route": ["p", "m"]}])]);
+    values.extend([
+        json!({"provider": "p"}),
+        json!({"provider": "", "model": "m"}),
+        json!({"provider": 1, "model": "m"}),
+    ]);
+    values.push(json!([{"route": route(), "auto": true}]));
+    let of_routes = Preset::standard().settings_schema()["properties"]["modelPolicies"]["items"]["properties"].clone();
+    for name in of_routes.as_object().unwrap().keys().filter(|name| *name != "route") {
+        let own = |value: &Value| json!([{"route": route(), name: value}]);
+        values.extend(values.clone().iter().filter(|value| !value.is_array()).map(own));
+    }
+    let schema = Preset::standard().settings_schema();
+    for knob in Knob::all() {
+        for value in &values {
+            let file = json!({knob.json_name(): value});
+            let read = Settings::from_json(&file, RuleSet::Default);
+            let unclamped = read.is_ok_and(|(_, clamps)| clamps.is_empty());
+            assert_eq!(matches(&schema, &file), unclamped, "{file}");
+            assert_eq!(Settings::from_json(&file, RuleSet::Harness).is_ok(), unclamped, "{file}");
+        }
+    }
 }
 
 proptest! {

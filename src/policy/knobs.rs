@@ -30,8 +30,10 @@ enum Kind {
         least: u64,
         most: u64,
     },
-    /// As `Count`, or null.
-    CountOrNull,
+    /// From 0, or null.
+    CountOrNull {
+        most: u64,
+    },
     /// More than 0 and at most 1. Zero is out of bounds and no number is nearest to it, so `least` says what is taken for less.
     Ratio {
         least: f64,
@@ -140,7 +142,8 @@ impl Knob {
             Kind::Switch => "true or false".into(),
             Kind::Count { least, most: MOST } => format!("a whole number of at least {least}"),
             Kind::Count { least, most } => format!("a whole number from {least} to {most}"),
-            Kind::CountOrNull => "a whole number of at least 0, or null".into(),
+            Kind::CountOrNull { most: MOST } => "a whole number of at least 0, or null".into(),
+            Kind::CountOrNull { most } => format!("a whole number from 0 to {most}, or null"),
             Kind::Ratio { .. } => "more than 0 and at most 1".into(),
             Kind::RatioOrNull { .. } => "more than 0 and at most 1, or null".into(),
             Kind::Half => "a number from 0 to 0.5".into(),
@@ -156,12 +159,14 @@ impl Knob {
     pub(super) fn fit(&self, place: &str, value: &Value, clamps: &mut Vec<Clamp>) -> Result<Value, SettingsError> {
         let bad = || bad_value(place, value, self.bounds());
         let fitted = match self.kind {
-            Kind::CountOrNull | Kind::RatioOrNull { .. } | Kind::RouteOrNull if value.is_null() => Some(Value::Null),
+            Kind::CountOrNull { .. } | Kind::RatioOrNull { .. } | Kind::RouteOrNull if value.is_null() => {
+                Some(Value::Null)
+            }
             Kind::Switch => value.as_bool().map(Value::from),
             Kind::Text => value.as_str().map(Value::from),
             Kind::Choice(choices) => value.as_str().filter(|text| choices.contains(text)).map(Value::from),
             Kind::Count { least, most } => fit_count(value, least, most),
-            Kind::CountOrNull => fit_count(value, 0, MOST),
+            Kind::CountOrNull { most } => fit_count(value, 0, most),
             Kind::Ratio { least } | Kind::RatioOrNull { least } => fit_number(value, |n| n > 0.0, least, 1.0),
             Kind::Half => fit_number(value, |n| n >= 0.0, 0.0, 0.5),
             Kind::RouteOrNull => fit_route(value),
@@ -183,7 +188,7 @@ impl Knob {
         let mut schema = match self.kind {
             Kind::Switch => json!({"type": "boolean"}),
             Kind::Count { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
-            Kind::CountOrNull => json!({"type": ["integer", "null"], "minimum": 0, "maximum": MOST}),
+            Kind::CountOrNull { most } => json!({"type": ["integer", "null"], "minimum": 0, "maximum": most}),
             Kind::Ratio { .. } => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
             Kind::RatioOrNull { .. } => json!({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}),
             Kind::Half => json!({"type": "number", "minimum": 0, "maximum": 0.5}),
@@ -244,7 +249,8 @@ fn fit_number(value: &Value, is_enough: fn(f64) -> bool, least: f64, most: f64) 
 }
 
 fn fit_route(value: &Value) -> Option<Value> {
-    let route = Route::deserialize(value).ok()?;
+    // A list of its fields would be read as a route, too.
+    let route = Route::deserialize(value).ok().filter(|_| value.is_object())?;
     (!route.provider.is_empty() && !route.model.is_empty()).then(|| value.clone())
 }
 
@@ -327,7 +333,11 @@ macro_rules! field {
     };
 }
 
-/// The knobs of the parts of the pruner that may be switched off: null in one switches off the others with it.
+/// The knobs that say how much is retained: one place, so that a value of the one takes that of the other away.
+pub(super) const RETAINED: [&str; 2] = ["retain_ratio", "retain_tokens"];
+
+/// The knobs of the parts of the pruner that may be switched off: null in one switches off the others with it, and a value switches
+/// them on.
 pub(super) const PARTS: [&[&str]; 2] = [
     &["prune_threshold_chars", "prune_head_chars", "prune_tail_chars"],
     &["keep_recent_tool_results", "min_micro_compact_tokens"],
@@ -339,7 +349,7 @@ macro_rules! part {
         Knob {
             name: stringify!($name),
             about: $about,
-            kind: Kind::CountOrNull,
+            kind: COUNT_OR_NULL,
             read: |policy, _| json!(policy.prune.$part.as_ref().map(|part| &part.$field)),
             write: |policy, _, value| write_part(&mut policy.prune.$part, |part: &mut $type| &mut part.$field, value),
         }
@@ -362,13 +372,14 @@ macro_rules! breaker {
 const ANY_COUNT: Kind = Kind::Count { least: 0, most: MOST };
 const PERCENT: Kind = Kind::Count { least: 0, most: 100 };
 const TIMES: Kind = Kind::Count { least: 0, most: u32::MAX as u64 };
+const COUNT_OR_NULL: Kind = Kind::CountOrNull { most: MOST };
 
 static KNOBS: &[Knob] = &[
     field!(auto, Kind::Switch, "Whether automatic triggers do anything."),
     field!(threshold_ratio, Kind::Ratio { least: 0.2 }, "Share of the window at which compaction is due."),
     field!(headroom_tokens, ANY_COUNT, "Tokens kept free under the window beside the output reservation."),
     field!(reserve_output, Kind::Switch, "Whether the output reservation of the next request is kept free."),
-    field!(output_reserve_cap_tokens, Kind::CountOrNull, "The most that is kept free for output; null for no cap."),
+    field!(output_reserve_cap_tokens, COUNT_OR_NULL, "The most that is kept free for output; null for no cap."),
     Knob {
         name: "retain_ratio",
         about: "Share of the window that stays verbatim, below the threshold; instead of retain_tokens.",
@@ -384,7 +395,7 @@ static KNOBS: &[Knob] = &[
     Knob {
         name: "retain_tokens",
         about: "Tokens that stay verbatim; instead of retain_ratio.",
-        kind: Kind::CountOrNull,
+        kind: COUNT_OR_NULL,
         read: |policy, _| match policy.retain {
             Retain::Tokens(tokens) => json!(tokens),
             Retain::Ratio(_) => Value::Null,
@@ -396,10 +407,10 @@ static KNOBS: &[Knob] = &[
     field!(max_tokens, Kind::Count { least: 1, most: MOST }, "Output cap of the summary request, in tokens."),
     field!(
         keep_user_tokens,
-        Kind::CountOrNull,
+        COUNT_OR_NULL,
         "Tokens of the person's own words quoted beside the summary; null for the kit's."
     ),
-    field!(min_body_tokens, Kind::CountOrNull, "Tokens that a summary's body needs at least; null for the kit's."),
+    field!(min_body_tokens, COUNT_OR_NULL, "Tokens that a summary's body needs at least; null for the kit's."),
     field!(pre_warm_percent, PERCENT, "Percent of the window at which a finished turn folds ahead of need; 0 is off."),
     field!(post_turn_percent, PERCENT, "Percent of the window at which a finished turn folds; 0 is off."),
     field!(absolute_token_limit, ANY_COUNT, "Tokens at which compaction is due whatever the window; 0 is off."),
@@ -411,7 +422,7 @@ static KNOBS: &[Knob] = &[
     field!(min_fold_tokens, ANY_COUNT, "A fold ahead of need that would free fewer tokens than this is not begun."),
     field!(
         summary_retries,
-        Kind::CountOrNull,
+        Kind::CountOrNull { most: u32::MAX as u64 },
         "How often a summary that cannot be used is asked for again; null for the kit's."
     ),
     field!(
@@ -441,7 +452,7 @@ static KNOBS: &[Knob] = &[
     Knob {
         name: "recent_file_limit",
         about: "How many of the files touched last are listed in a checkpoint; null for the kit's.",
-        kind: Kind::CountOrNull,
+        kind: COUNT_OR_NULL,
         read: |policy, _| json!(policy.recent_file_limit),
         write: |policy, _, value| write(&mut policy.recent_file_limit, value),
     },

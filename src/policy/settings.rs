@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::knobs::PARTS;
+use super::knobs::{PARTS, RETAINED};
 use super::{BreakerPolicy, Knob, Policy, PolicyError, RuleSet};
 
 /// A setting that cannot be used.
@@ -227,12 +227,23 @@ impl PolicyService {
         self
     }
 
-    /// Whether a knob is pinned.
+    /// Whether a knob is pinned. What is retained is one value, so that who pins `retain_ratio` pins `retain_tokens`, and the other
+    /// way round.
     pub fn pins(&self, knob: &Knob) -> bool {
-        self.pinned.iter().any(|name| Knob::named(name) == Some(knob))
+        let is_retained = |knob: &Knob| RETAINED.contains(&knob.name());
+        let is_it = |pin: &Knob| pin == knob || (is_retained(pin) && is_retained(knob));
+        self.pinned.iter().filter_map(|name| Knob::named(name)).any(is_it)
     }
 
-    /// Moves a column by settings. Pinned knobs stay and are named; knobs that do not go together are refused.
+    /// Whether a value would switch a part of the pruner on or off that has a pinned knob.
+    fn holds(&self, knob: &Knob, value: &Value, policy: &Policy, breaker: &BreakerPolicy) -> bool {
+        let switches = value.is_null() != knob.get(policy, breaker).is_null();
+        let part = PARTS.iter().find(|part| switches && part.contains(&knob.name()));
+        part.is_some_and(|part| part.iter().filter_map(|name| Knob::named(name)).any(|knob| self.pins(knob)))
+    }
+
+    /// Moves a column by settings. Pinned knobs stay and are named, and so are those that would switch a pinned one on or off; knobs
+    /// that do not go together are refused.
     pub fn apply(
         &self,
         policy: &Policy,
@@ -243,7 +254,7 @@ impl PolicyService {
         self.check_together(settings)?;
         for knob in Knob::all() {
             let Some(value) = settings.0.get(knob.name()) else { continue };
-            if self.pins(knob) {
+            if self.pins(knob) || self.holds(knob, value, policy, breaker) {
                 applied.pinned.push(knob.name());
                 continue;
             }
