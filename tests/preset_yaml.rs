@@ -4,7 +4,7 @@
 #![allow(clippy::indexing_slicing, reason = "a broken test may panic")]
 #![allow(clippy::unwrap_used, reason = "so may what it calls")]
 
-use arya_presets::{Composition, Platform, Preset};
+use arya_presets::{Composition, Platform, Policy, Preset, PrunePolicy};
 use serde_json::{Value, json};
 
 fn read(text: &str) -> Value {
@@ -74,6 +74,28 @@ fn the_rows_of_compaction_hold_the_knobs_of_the_preset() {
     let policy = &row(&claude, "compaction-policy")["config"];
     assert_eq!((&policy["service"], &policy["autoCompactFailureLimit"]), (&json!("aryaClaudePolicy"), &json!(3)));
     assert!(policy.get("thresholdRatio").is_none(), "nothing is said twice");
+}
+
+#[test]
+fn a_pruner_that_trims_nothing_is_not_written_as_one_that_trims() {
+    let untrimmed = |preset: Preset| {
+        let prune = PrunePolicy { trim: None, ..preset.policy.prune.clone() };
+        let preset = Preset { policy: Policy { prune, ..preset.policy.clone() }, ..preset };
+        row(&rows(&preset.to_yaml(Platform::Unix).unwrap()), "tool-result-pruner").clone()
+    };
+    let harness = untrimmed(Preset::arya_standard());
+    assert_eq!((&harness["disabled"], harness.get("config")), (&json!(true), None));
+    let ours = untrimmed(Preset::arya_claude());
+    assert_eq!((ours.get("disabled"), &ours["config"]), (None, &json!({"thresholdChars": null})));
+}
+
+#[test]
+fn the_persona_speaks_of_the_shell_of_its_platform() {
+    for (platform, here, gone) in [(Platform::Unix, "`bash`", "`pwsh`"), (Platform::Windows, "`pwsh`", "`bash`")] {
+        let written = rows(&Preset::arya_claude().to_yaml(platform).unwrap());
+        let text = row(&written, "persona")["config"]["prompt"].as_str().unwrap();
+        assert!(text.contains(here) && !text.contains(gone), "{text}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::rows::{BASIC_ENGINE, ENGINE, POLICY, PRUNER};
 use super::{Platform, Preset, PresetError, PresetRow};
 use crate::policy::Knob;
+use crate::prompt::ToolMap;
 
 /// A preset as the two files that the harness reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,8 @@ pub struct Composition {
 }
 
 impl Preset {
-    /// The preset as the harness's files, for conversations on a platform. Rows of the other platform are there and disabled.
+    /// The preset as the harness's files, for conversations on a platform. Rows of the other platform are there and disabled, and
+    /// the persona speaks of this platform's shell.
     pub fn to_yaml(&self, platform: Platform) -> Result<Composition, PresetError> {
         self.validate()?;
         let rows: Vec<Value> = self.rows.iter().map(|row| self.exported(row, platform)).collect();
@@ -34,7 +36,8 @@ impl Preset {
         let mut entry = Map::new();
         entry.insert("id".into(), json!(row.id));
         entry.insert("name".into(), json!(row.package));
-        if row.platform.is_some_and(|only| only != platform) {
+        let needless = row.id == PRUNER && self.policy.prune.trim.is_none() && !is_ours(row);
+        if row.platform.is_some_and(|only| only != platform) || needless {
             entry.insert("disabled".into(), json!(true));
         }
         if row.is_group() {
@@ -47,7 +50,7 @@ impl Preset {
             return Value::Object(entry);
         }
         let mut config = row.config.clone();
-        config.extend(self.values_of(&row.id));
+        config.extend(self.values_of(row, platform));
         if !config.is_empty() {
             entry.insert("config".into(), Value::Object(config));
         }
@@ -55,18 +58,18 @@ impl Preset {
     }
 
     /// What the preset's own values put into a row.
-    fn values_of(&self, row: &str) -> Map<String, Value> {
+    fn values_of(&self, row: &PresetRow, platform: Platform) -> Map<String, Value> {
         let knobs = |names: &[&str]| -> Map<String, Value> {
             let knobs = Knob::all().iter().filter(|knob| names.contains(&knob.name()));
             knobs.map(|knob| (knob.json_name(), self.knob(knob.name()).unwrap_or_default())).collect()
         };
         let engine = self.policy.to_harness_config().as_object().cloned().unwrap_or_default();
-        match row {
+        match row.id.as_str() {
             "persona" => {
                 let native =
                     crate::prompt::native_capabilities(self.tools()).filter(|_| self.persona.native_capabilities);
                 let text = [Some(self.persona.text.clone()), native].into_iter().flatten().collect::<Vec<_>>();
-                Map::from_iter([("prompt".to_owned(), json!(text.join("\n\n")))])
+                Map::from_iter([("prompt".to_owned(), json!(in_shell_of(platform, text.join("\n\n"))))])
             }
             BASIC_ENGINE => engine,
             ENGINE => {
@@ -104,15 +107,31 @@ impl Preset {
                 values.extend(knobs(&names));
                 values
             }
-            PRUNER => self.policy.prune.trim.as_ref().map_or_else(Map::new, |trim| {
-                Map::from_iter([
+            PRUNER => match &self.policy.prune.trim {
+                Some(trim) => Map::from_iter([
                     ("thresholdChars".to_owned(), json!(trim.threshold_chars)),
                     ("headChars".to_owned(), json!(trim.head_chars)),
                     ("tailChars".to_owned(), json!(trim.tail_chars)),
-                ])
-            }),
+                ]),
+                // The pruner of this crate has more to do than trimming, and without a word it would trim.
+                None if is_ours(row) => Map::from_iter([("thresholdChars".to_owned(), Value::Null)]),
+                None => Map::new(),
+            },
             _ => Map::new(),
         }
+    }
+}
+
+/// Whether a row mounts a part of this crate.
+fn is_ours(row: &PresetRow) -> bool {
+    row.package.starts_with("arya-presets/")
+}
+
+/// The text with the shell's tool under the name that it has on a platform: the personas speak of `bash`.
+fn in_shell_of(platform: Platform, text: String) -> String {
+    match (platform, ToolMap::new().rename("bash", "pwsh")) {
+        (Platform::Windows, Ok(shell)) => shell.apply(&text).0,
+        _ => text,
     }
 }
 
