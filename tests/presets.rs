@@ -259,6 +259,9 @@ fn a_broken_preset_is_listed_with_its_reason_and_not_handed_out() {
     let odd = json!({"id": "odd", "name": 7, "order": "first"}).to_string();
     let entry = registry.add_json(&odd).unwrap();
     assert_eq!((entry.name(), entry.order(), entry.preset().is_err()), ("odd", u32::MAX, true));
+    let nameless = Preset { id: "nameless".into(), name: " ".into(), ..Preset::arya_standard() };
+    assert_eq!(registry.add(nameless).unwrap().name(), "nameless");
+    assert_eq!(registry.add_json(r#"{"id": "blank", "name": ""}"#).unwrap().name(), "blank");
 }
 
 #[test]
@@ -358,7 +361,42 @@ fn a_difference_is_told_in_words() {
     assert!(!automation.contains("row "), "its rows are the same");
     let mut changed = Preset::arya_standard();
     changed.persona.anchors.clear();
-    assert_eq!(arya.diff(&changed).len(), 1, "a difference that no line names is still told");
+    assert_eq!(arya.diff(&changed), ["the anchors of the persona differ"]);
+}
+
+#[test]
+fn a_difference_that_is_no_knob_is_told_beside_others() {
+    type Change = fn(&mut Preset);
+    let cases: [(&str, Change); 7] = [
+        ("schemaVersion: 1 becomes 2", |p| p.schema_version = 2),
+        ("the names that the persona must not have differ", |p| p.persona.forbidden.clear()),
+        ("max_checkpoint_chars: none becomes 9000", |p| p.policy.max_checkpoint_chars = Some(9_000)),
+        ("the markers of trimmed results differ", |p| p.policy.prune.trim.as_mut().unwrap().marker = "…".into()),
+        ("the rules of what is cleared by class differ", |p| {
+            p.policy.prune.clear_by_class.as_mut().unwrap().keep_recent = 1;
+        }),
+        ("row tool-result-pruner stands in no group instead of group compaction", |p| {
+            let at = p.rows.iter().position(|row| row.id == "compaction").unwrap();
+            let row = p.rows[at].rows.pop().unwrap();
+            p.rows.insert(at + 1, row);
+        }),
+        ("row planning stands in group compaction instead of no group", |p| {
+            let at = p.rows.iter().position(|row| row.id == "planning").unwrap();
+            let row = p.rows.remove(at);
+            p.rows[at].rows.insert(0, row);
+        }),
+    ];
+    let qwen = Preset::arya_qwen();
+    for (line, change) in cases {
+        let mut changed = qwen.clone();
+        change(&mut changed);
+        changed.name = "Ours".into();
+        let told = qwen.diff(&changed);
+        assert!(told.len() >= 2 && told.iter().any(|told| told == line), "{line:?} is not in {told:?}");
+    }
+    let mut turned = Preset::arya_automation();
+    turned.host_tools.reverse();
+    assert_eq!(Preset::arya_automation().diff(&turned), ["they differ in the order of a list"]);
 }
 
 #[test]

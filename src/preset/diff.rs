@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Preset, PresetRow};
-use crate::policy::Knob;
+use crate::policy::{Knob, TrimPolicy};
 
 /// Values longer than this are described by their length.
 const LONGEST_QUOTED_CHARS: usize = 60;
@@ -13,6 +13,7 @@ const LONGEST_QUOTED_CHARS: usize = 60;
 /// One sentence a difference, from the first preset to the second.
 pub(super) fn between(from: &Preset, to: &Preset) -> Vec<String> {
     let mut lines = Vec::new();
+    note(&mut lines, "schemaVersion", &from.schema_version.into(), &to.schema_version.into());
     let fields =
         [("id", &from.id, &to.id), ("name", &from.name, &to.name), ("description", &from.description, &to.description)];
     for (field, before, after) in fields {
@@ -33,16 +34,38 @@ pub(super) fn between(from: &Preset, to: &Preset) -> Vec<String> {
         let value = |preset: &Preset| preset.knob(knob.name()).unwrap_or_default();
         note(&mut lines, knob.name(), &value(from), &value(to));
     }
+    let chars = |preset: &Preset| preset.policy.max_checkpoint_chars.map_or(Value::Null, Value::from);
+    note(&mut lines, "max_checkpoint_chars", &chars(from), &chars(to));
+    lines.extend(unlisted(from, to).map(|what| format!("{what} differ")));
     services(from, to, &mut lines);
     rows(from, to, &mut lines);
     list(&mut lines, "tool", &from.tools(), &to.tools());
     let host = |preset: &Preset| preset.host_tools.clone();
     list(&mut lines, "tool of the host", &host(from), &host(to));
     if lines.is_empty() && from != to {
-        lines
-            .push("they differ in what the checks of the persona, the tables of tools or the prune policy hold".into());
+        lines.push("they differ in the order of a list".into());
     }
     lines
+}
+
+/// What no knob and no text is, and has too many parts to be told one by one.
+fn unlisted<'a>(from: &'a Preset, to: &'a Preset) -> impl Iterator<Item = &'static str> {
+    /// Whether two parts differ that both presets have; the knobs tell which has none.
+    fn differ<T: PartialEq>(from: Option<T>, to: Option<T>) -> bool {
+        from.zip(to).is_some_and(|(from, to)| from != to)
+    }
+    let (prune, other) = (&from.policy.prune, &to.policy.prune);
+    let marker = |trim: &'a TrimPolicy| &trim.marker;
+    [
+        ("the anchors of the persona", from.persona.anchors != to.persona.anchors),
+        ("the names that the persona must not have", from.persona.forbidden != to.persona.forbidden),
+        ("the tables of background tools", from.policy.background != to.policy.background),
+        ("the tables of what tools are for", prune.tools != other.tools),
+        ("the markers of trimmed results", differ(prune.trim.as_ref().map(marker), other.trim.as_ref().map(marker))),
+        ("the rules of what is cleared by class", differ(prune.clear_by_class.as_ref(), other.clear_by_class.as_ref())),
+    ]
+    .into_iter()
+    .filter_map(|(what, differ)| differ.then_some(what))
 }
 
 fn note(lines: &mut Vec<String>, what: &str, before: &Value, after: &Value) {
@@ -121,6 +144,23 @@ fn rows(from: &Preset, to: &Preset, lines: &mut Vec<String>) {
     if common(ids(from)) != common(ids(to)) {
         lines.push("the rows stand in another order".into());
     }
+    let (before, after) = (groups(from), groups(to));
+    for (id, group) in &before {
+        let told =
+            |group: &Option<String>| group.as_ref().map_or_else(|| "no group".to_owned(), |id| format!("group {id}"));
+        if let Some(other) = after.get(id).filter(|other| *other != group) {
+            lines.push(format!("row {id} stands in {} instead of {}", told(other), told(group)));
+        }
+    }
+}
+
+/// The group of every row; none for a row in no group.
+fn groups(preset: &Preset) -> BTreeMap<String, Option<String>> {
+    let top = preset.rows.iter().map(|row| (row.id.clone(), None));
+    let inner = |group: &PresetRow| -> Vec<_> {
+        group.rows.iter().map(|row| (row.id.clone(), Some(group.id.clone()))).collect()
+    };
+    top.chain(preset.all_rows().into_iter().flat_map(inner)).collect()
 }
 
 fn list<T: AsRef<str>>(lines: &mut Vec<String>, what: &str, before: &[T], after: &[T]) {

@@ -251,9 +251,10 @@ impl Registry {
 impl RegistryEntry {
     fn of(preset: Preset) -> Self {
         let checked = preset.validate();
+        let name = if preset.name.trim().is_empty() { &preset.id } else { &preset.name };
         Self {
             id: preset.id.clone(),
-            name: preset.name.clone(),
+            name: name.clone(),
             order: preset.order,
             on: true,
             preset: checked.map(|()| Box::new(preset)),
@@ -270,7 +271,8 @@ impl RegistryEntry {
             serde_json::from_str(text).map_err(|error| RegistryError::NoId { why: error.to_string() })?;
         let id = value.get("id").and_then(Value::as_str).map(str::to_owned);
         let id = id.ok_or_else(|| RegistryError::NoId { why: "it must be an object with an id".into() })?;
-        let name = value.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned();
+        let name = value.get("name").and_then(Value::as_str).filter(|name| !name.trim().is_empty());
+        let name = name.unwrap_or(&id).to_owned();
         let order = value.get("order").and_then(Value::as_u64).and_then(|order| u32::try_from(order).ok());
         Ok(Self { id, name, order: order.unwrap_or(u32::MAX), on: true, preset: Err(why) })
     }
