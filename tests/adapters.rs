@@ -288,6 +288,10 @@ fn decoy_spellings_samples_and_grammar_of_patches_go() {
     );
     assert_eq!(codex_says("A patch is this:\n\n```\n*** Begin Patch\n*** End Patch\n```\n\nStays."), "Stays.");
     assert_eq!(codex_says("- `apply-patch` is wrong. Stays."), "- Stays.");
+    assert_eq!(
+        codex_says("- Use `apply_patch`. It is a FREEFORM tool: no JSON around it. Stays."),
+        "- Use `edit`. Stays."
+    );
 }
 
 #[test]
@@ -724,6 +728,126 @@ fn two_tools_that_become_one_are_named_once_however_many_stand_in_a_row() {
 }
 
 #[test]
+fn a_list_of_tools_keeps_its_last_joint() {
+    assert_eq!(
+        qwen_says("Use 'glob', 'read_file', and 'read_many_files'; or 'glob', 'read_file' or 'read_many_files'."),
+        "Use `glob`, and `read`; or `glob` or `read`."
+    );
+}
+
+#[test]
+fn a_quote_goes_with_a_tool_unless_it_belongs_to_a_longer_quotation() {
+    for (text, says) in [
+        (
+            "A file tool (e.g., ${ToolNames.READ_FILE}' or '${ToolNames.EDIT}').",
+            "A file tool (e.g., `read` or `edit`).",
+        ),
+        (
+            "A file tool (e.g., ${ToolNames.EDIT}' or '${ToolNames.READ_FILE}').",
+            "A file tool (e.g., `edit` or `read`).",
+        ),
+        ("A file tool (e.g., read_file' or 'edit').", "A file tool (e.g., `read` or `edit`)."),
+        ("Never say \"I used read_file\" to the user's face.", "Never say \"I used `read`\" to the user's face."),
+        ("Never say 'read_file did it' or \"read_file failed\".", "Never say '`read` did it' or \"`read` failed\"."),
+        ("Say 'with ${ToolNames.EDIT}' to it.", "Say 'with `edit`' to it."),
+    ] {
+        assert_eq!(qwen_says(text), says, "{text}");
+    }
+}
+
+#[test]
+fn strokes_before_backticks_go_from_the_literal_of_a_hole_that_has_no_hole_itself() {
+    let text = "${git() ? `\n# Git Repository\n\n- Look at \\`git status\\`.\n` : ''}\n\n# Final Reminder\n\nStays.";
+    assert_eq!(qwen_says(text), "# Git Repository\n\n- Look at `git status`.\n\n# Final Reminder\n\nStays.");
+}
+
+#[test]
+fn what_is_said_of_the_background_is_not_said_of_the_foreground() {
+    for (text, says) in [
+        ("Servers go to the background (`is_background: true`).", "Servers go to the background (background jobs)."),
+        ("Use `is_background: false` for the rest.", "Use foreground calls for the rest."),
+        ("Set `is_background` to true for servers.", "Start background jobs for servers."),
+        ("By setting is_background=false you wait.", "By starting foreground calls you wait."),
+    ] {
+        assert_eq!(qwen_says(text), says, "{text}");
+    }
+}
+
+#[test]
+fn an_item_on_a_memory_tool_goes_as_a_whole() {
+    assert_eq!(
+        qwen_says("- **Facts:** Keep them with 'save_memory'. If unsure, ask whether to keep one.\n- Stays."),
+        "- Stays."
+    );
+}
+
+#[test]
+fn a_grammar_of_patches_goes_without_a_heading_too_and_what_is_left_of_one_is_told() {
+    for stars in ["***", "**_", "_**", r"\*\*\*"] {
+        let grammar = [
+            "\u{a7} `apply\u{2011}patch` Specification\n\nYour patch language is small:\n",
+            "*** Begin Patch\n[ sections ]\n*** End Patch\n\nThere are headers:\n",
+            "*** Add File: <path> - new.\n\n- for old text,\n\n* for new text.\n",
+            "Begin := \"*** Begin Patch\" NEWLINE\n\nMind this:\n",
+            "- Have a header (Add/Delete/Update)\n- You must prefix new lines with `+`\n",
+        ];
+        let grammar = grammar.join("\n").replace("***", stars);
+        let call = "Call it so:\n\n```\nshell {\"command\":[\"apply_patch\",\"*** Begin Patch\"]}\n```";
+        let text = format!("- Before.\n\n{grammar}\n{call}\n\nPlans\n\nStays.");
+        assert_eq!(codex_says(&text), "- Before.\n\nPlans\n\nStays.", "{stars}");
+    }
+    let between = "A patch language is known.\n\n# Other\n\nStays.\n\n```\nBegin Patch\n```";
+    assert_eq!(codex_says(between), "# Other\n\nStays.\n\n```\nBegin Patch\n```", "a heading ends it");
+    let audit = prompt::codex().adapt(&format!("You are Codex.\n\n{between}\n")).unwrap().audit;
+    let told: Vec<_> = audit.risks.iter().map(|risk| (risk.found.as_str(), risk.place.line)).collect();
+    assert_eq!(told, [("Begin Patch", 8)]);
+}
+
+#[test]
+fn a_block_for_another_runtime_ends_with_a_comment_that_ends_it() {
+    for (open, close) in [
+        ("<!-- js_repl:begin -->", "<!-- js_repl:end -->"),
+        ("<!-- if js_repl -->", "<!-- endif -->"),
+        ("<!-- js_repl -->", "<!-- /js_repl -->"),
+    ] {
+        let text = format!("Stays.\n\n{open}\n# Runtime\n\nTools: {{{{JS_REPL_TOOL_LIST}}}}\n{close}\n\nStays, too.");
+        assert_eq!(codex_says(&text), "Stays.\n\nStays, too.", "{open}");
+    }
+}
+
+#[test]
+fn a_sentence_goes_as_a_whole_from_lines_that_are_broken_at_a_width() {
+    for (text, says) in [
+        (
+            "The program was made by OpenAI and speaks to the person in\nthe terminal. This sentence stays.",
+            "This sentence stays.",
+        ),
+        (
+            "- Ask the model, which was made by OpenAI, about the\n  weather. This sentence stays.\n- Stays.",
+            "- This sentence stays.\n- Stays.",
+        ),
+        (
+            "What stands here stays as it is, in all of its lines,\nto the last.",
+            "What stands here stays as it is, in all of its lines,\nto the last.",
+        ),
+        ("Made by OpenAI\nNotes", "Notes"),
+    ] {
+        assert_eq!(codex_says(text), says, "{text}");
+    }
+    let text = "You are Codex, an agent that lives in the terminal of\nthe user. Be kind.\n\n# Planning\n\nUse `apply_patch`.\n";
+    let text = prompt::codex().adapt(text).unwrap().text;
+    assert!(text.starts_with("You are a coding agent that works in the user's workspace. Be kind.\n"), "{text}");
+}
+
+#[test]
+fn the_product_has_a_capital_at_the_head_of_a_sentence() {
+    assert_eq!(
+        codex_says("- Codex CLI is here. The Codex CLI is what the Codex CLI is."),
+        "- This harness is here. This harness is what this harness is."
+    );
+}
+
+#[test]
 fn a_long_text_of_openings_and_tokens_takes_no_long_time() {
     let start = std::time::Instant::now();
     for part in [
@@ -749,7 +873,12 @@ fn a_long_text_of_openings_and_tokens_takes_no_long_time() {
         "`read`, ",
         "a\u{2013}b",
         "'${ToolNames.EDIT}",
+        "\"a read_file\" ",
         "${a\n",
+        "patch language\n",
+        "Begin Patch\n",
+        "a line of words that goes on and on in the one behind it, which does so\n",
+        "Codex says a line of words that goes on and on in the one behind it\n",
         "${x ? `# Sandbox\n` : `# Git\nb`}\n",
     ] {
         let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(50_000 / part.len()));

@@ -8,7 +8,7 @@ use super::audit::{Adapted, Audit, Risk, RuleCount, Titles};
 use super::check::{Places, PromptFault, clipped, forbidden_in, mentions};
 use super::markdown::{
     Reach, bare_title, first_sentence, mark_underlined_titles, take_blocks, take_fences, take_sections, take_sentences,
-    tidy, titles,
+    tidy, titles, wrapped,
 };
 use super::personas::{FOREIGN_IDENTITY, FOREIGN_TOOLS, owned};
 use super::spelling::{fold_dashes, fold_spellings, fold_typography, mend_joints, rename};
@@ -347,6 +347,11 @@ fn identity_rules(agent: &Agent) -> Vec<Rule> {
     vec![
         rule("the opening says what the model is", Action::Opening, "", FOREIGN_IDENTITY.to_vec()),
         rule("sentences on maker and model go", Action::Sentence, agent.own_things, foreign),
+        replace(
+            "the product is this harness, at the head of a sentence",
+            "${1}This harness",
+            &format!(r"(?m)(^\s*(?:[-*] )?|[.!?] ){}", agent.product),
+        ),
         replace("the product is this harness", "this harness", agent.product),
         replace(
             "the agent is this agent, at the head of a sentence",
@@ -400,18 +405,14 @@ fn note(audit: &mut Audit, rule: String, count: usize) {
 
 /// Where a text says what the model is: its first sentence, headings left aside.
 fn opening_of(text: &str) -> Option<Range<usize>> {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        if line.trim().is_empty() || bare_title(line).is_some() {
-            at += line.len();
-            continue;
-        }
-        let sentence = first_sentence(line.trim());
-        let opens = ["you are ", "you're "].iter().any(|head| sentence.to_lowercase().starts_with(head));
-        let start = at + (line.len() - line.trim_start().len());
-        return opens.then_some(start..start + sentence.len());
-    }
-    None
+    let says = |line: &&str| !line.trim().is_empty() && bare_title(line).is_none();
+    let at: usize = text.split_inclusive('\n').take_while(|line| !says(line)).map(str::len).sum();
+    let rest = text.get(at..)?;
+    let paragraph = rest.get(..wrapped(rest))?;
+    let start = at + (paragraph.len() - paragraph.trim_start().len());
+    let sentence = first_sentence(paragraph.trim());
+    let opens = ["you are ", "you're "].iter().any(|head| sentence.to_lowercase().starts_with(head));
+    opens.then_some(start..start + sentence.len())
 }
 
 #[cfg(test)]

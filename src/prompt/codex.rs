@@ -48,14 +48,17 @@ static CODEX: Agent = Agent {
         "editing constraints",
     ],
     forbidden: &["js_repl", "image_generation", "CODEX_HOME"],
-    risks: &[],
+    risks: &[(
+        "may be of the grammar of patches",
+        r"\b(?:Begin|End) Patch\b|\b[Pp]atch (?:language|envelope|grammar)\b|(?m:^@@ )",
+    )],
     opening: "You are a coding agent that works in the user's workspace.",
     instruction_file: "AGENTS.md",
     rules: &[
         (
             "blocks between comments for another runtime go",
             Replace(""),
-            r"(?is)<!--[^>]*js_repl[^>]*-->.*?<!--[^>]*js_repl[^>]*-->",
+            r"(?is)<!--[^>]*js_repl[^>]*-->.*?<!--(?:\s*(?:/|end)|[^>]*js_repl)[^>]*-->",
         ),
         ("sandbox and approval chapters go", Section, r"\b(?:sandbox|sandboxing|approvals?|escalat\w*)\b"),
         ("the chapter on patch grammar goes", Section, r"^(?:the )?apply[ _-]?patch\b"),
@@ -70,6 +73,11 @@ static CODEX: Agent = Agent {
             "samples of patch calls go",
             Replace("."),
             r#"\s*:?\s*`?\{"(?:command|cmd|input)"\s*:\s*\[?\s*"(?:apply_patch|\*\*\*)[^\n]*"#,
+        ),
+        (
+            "the patch grammar without a heading goes",
+            Replace(""),
+            r"(?im)^(?:(?:§ ?)?`?apply[-_ ]?patch`?(?: \w+)?:?\n\s*)?[^\n]*\bpatch (?:language|grammar|format)\b[^\n]*\n(?:[^#\n][^\n]*\n|\n)*[^\n]*(?:\b(?:begin|end) patch\b|\badd/delete/update\b|\bprefix new lines\b)[^\n]*\n?",
         ),
         (
             "references to the sandbox chapter go",
@@ -94,7 +102,7 @@ static CODEX: Agent = Agent {
         (
             "patch grammar in prose goes",
             Sentence,
-            r"\*\*\* (?:Begin|End|Add File|Update File|Delete File)|(?i)\bpatch (?:language|grammar|envelope)\b",
+            r"(?:\*\*\*|\*\*_|_\*\*|(?:\\\*){3}) (?:Begin|End|Add File|Update File|Delete File|Move to)|(?i)\bpatch (?:language|grammar|envelope)\b|\bfree-?form tool\b",
         ),
         ("decoy spellings go", Sentence, r"(?i)\bapplypatch\b|\bapply-patch\b"),
         ("the citation ban goes", Item, r"【|†|(?i)\binline citations?\b"),

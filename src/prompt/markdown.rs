@@ -1,5 +1,6 @@
 //! Editing Markdown by its parts: sections, fences, list items, sentences. What stands in a fence is never taken for text.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -252,6 +253,29 @@ fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
+/// Whether the next line goes on with this one, as in a text whose lines are broken at some width. A line at whose end a sentence
+/// ends, or that is short and has a capital behind it, stands for itself.
+fn goes_on(line: &str, next: &Line<'_>) -> bool {
+    /// No width at which a text is broken is less.
+    const LEAST: usize = 40;
+    /// A line of so many characters that ends amid a sentence is a broken one, whatever follows.
+    const SURE: usize = 60;
+    let (line, body) = (line.trim_end(), next.text.trim_start());
+    let chars = line.chars().count();
+    let ends = line.ends_with(['.', '!', '?', ':', ';', '|', '>']);
+    let begins = next.is_blank() || next.fence.is_some() || next.title().is_some() || !item_mark(next.text).is_empty();
+    let other = body.starts_with(['|', '<', '>', '{']);
+    let small = body.starts_with(|c: char| c.is_lowercase() || c == '(');
+    !ends && !begins && !other && chars >= LEAST && (small || chars >= SURE)
+}
+
+/// The bytes of a text's first line with the lines that go on with it.
+pub(super) fn wrapped(text: &str) -> usize {
+    let lines = lines(text);
+    let broken = lines.windows(2).take_while(|pair| matches!(pair, [line, next] if goes_on(line.text, next))).count();
+    text.split_inclusive('\n').take(broken + 1).map(str::len).sum()
+}
+
 /// What a line says before anything else.
 pub(super) fn first_sentence(line: &str) -> &str {
     sentences(line).first().copied().unwrap_or_default()
@@ -297,8 +321,23 @@ pub(super) fn take_sentences(
     let (mut count, mut at) = (0, 0);
     while let Some(Line { text: line, fence }) = lines.get(at).copied() {
         at += 1;
-        if fence.is_some() || bare_title(line).is_some() || !wanted(line) {
+        if fence.is_some() || bare_title(line).is_some() {
             kept.push(line.to_owned());
+            continue;
+        }
+        let first = at;
+        let mut whole = Cow::Borrowed(line);
+        let mut last = line;
+        while let Some(next) = lines.get(at).filter(|next| goes_on(last, next)) {
+            let joined = whole.to_mut();
+            joined.truncate(joined.trim_end().len());
+            joined.extend([" ", next.text.trim()]);
+            last = next.text;
+            at += 1;
+        }
+        let line = whole.as_ref();
+        if !wanted(line) {
+            kept.extend(lines.get(first - 1..at).unwrap_or_default().iter().map(|line| line.text.to_owned()));
             continue;
         }
         let mark = item_mark(line);
@@ -315,7 +354,7 @@ pub(super) fn take_sentences(
             left.extend(instead.take());
         }
         if count == before {
-            kept.push(line.to_owned());
+            kept.extend(lines.get(first - 1..at).unwrap_or_default().iter().map(|line| line.text.to_owned()));
             continue;
         }
         if !left.is_empty() {

@@ -1,6 +1,6 @@
 //! The adapter for the core prompt of Qwen Code: as text, with holes, or in the source that assembles it.
 
-use super::adapter::Action::{Fence, Replace, Section, Sentence};
+use super::adapter::Action::{Fence, Item, Replace, Section, Sentence};
 use super::adapter::{Adapter, Agent};
 
 /// Makes the core prompt of Qwen Code fit.
@@ -110,7 +110,7 @@ static QWEN: Agent = Agent {
             r"(?:^|[\s'`(])/(?:help|bug|clear|memory|approval-mode|init|compress|quit)\b",
         ),
         ("remarks on worked examples go", Sentence, r"(?i)\b(?:above|previous|preceding|following) examples?\b"),
-        ("memory tools go", Sentence, r"\bsave_memory\b"),
+        ("memory tools go", Item, r"\bsave_memory\b"),
         (
             "tools that this harness lacks go",
             Sentence,
@@ -120,9 +120,24 @@ static QWEN: Agent = Agent {
         ("delegation goes", Sentence, DELEGATION),
         ("sandbox hints go", Sentence, r"(?i)\bseatbelt\b|\bsandbox-exec\b|\bbwrap\b|\bsandbox(?:ed|ing)?\b"),
         (
+            "a call that sets the foreground starts there",
+            Replace("${1}tart${2} foreground calls"),
+            r"\b([Ss])et(?:t(ing))?\s+`?is_background`?(?:\s*[:=]\s*|\s+to\s+)`?false`?",
+        ),
+        (
+            "work in the foreground is no job",
+            Replace("foreground calls"),
+            r"`?\bis_background`?(?:\s*[:=]\s*|\s+to\s+)`?false`?",
+        ),
+        (
+            "a call that sets the background starts a job",
+            Replace("${1}tart${2} background jobs"),
+            r"\b([Ss])et(?:t(ing))?\s+`?is_background`?(?:(?:\s*[:=]\s*|\s+to\s+)`?true`?)?",
+        ),
+        (
             "background work is started as a job",
             Replace("background jobs"),
-            r"`?\bis_background(?:`?\s*[:=]\s*`?(?:true|false))?`?",
+            r"`?\bis_background`?(?:(?:\s*[:=]\s*|\s+to\s+)`?true`?)?",
         ),
         ("the tool Bash is quoted", Replace("`Bash`$1"), r"\bBash( tool| command|\s*\()"),
     ],

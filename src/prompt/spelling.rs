@@ -81,6 +81,7 @@ pub(super) fn rename(text: &str, (from, to): (&str, &str), agent: &Agent) -> (St
             continue;
         }
         let spans = code_spans(line);
+        let [single, double] = ['\'', '"'].map(|quote| standing(line, quote).collect::<Vec<_>>());
         let in_json = line.contains("{\"") || line.contains("[\"");
         let mut told = 0;
         for (at, found) in line.match_indices(from) {
@@ -99,6 +100,15 @@ pub(super) fn rename(text: &str, (from, to): (&str, &str), agent: &Agent) -> (St
             let is_quote = |c: &char| matches!(c, '\'' | '"');
             let opening = left.filter(is_quote).filter(|_| outer_left.is_none_or(|c| !is_word(c)));
             let closing = right.filter(is_quote).filter(|_| outer_right.is_none_or(|c| !is_word(c)));
+            // One of a longer quotation stays.
+            let is_paired = opening == closing;
+            let behind = |quote: char| {
+                let quotes = if quote == '\'' { &single } else { &double };
+                quotes.len() - quotes.partition_point(|quote| *quote < at)
+            };
+            let ahead = |quote: char| if quote == '\'' { single.len() } else { double.len() } - behind(quote);
+            let opening_goes = opening.filter(|quote| is_paired || behind(*quote) % 2 == 0);
+            let closing_goes = closing.filter(|quote| is_paired || ahead(*quote) % 2 == 0);
             let stands_alone = match in_code {
                 true => {
                     (left == Some('`') && matches!(right, Some('`' | '('))) || (left, right) == (Some('"'), Some('"'))
@@ -115,14 +125,24 @@ pub(super) fn rename(text: &str, (from, to): (&str, &str), agent: &Agent) -> (St
                 told = at + found.len();
             } else {
                 count += 1;
-                let before = opening.and_then(|quote| before.strip_suffix(quote)).unwrap_or(before);
+                let before = opening_goes.and_then(|quote| before.strip_suffix(quote)).unwrap_or(before);
                 renamed.extend([before, "`", to, "`"]);
-                told = at + found.len() + closing.map_or(0, char::len_utf8);
+                told = at + found.len() + closing_goes.map_or(0, char::len_utf8);
             }
         }
         renamed.push_str(line.get(told..).unwrap_or_default());
     }
     (renamed, count)
+}
+
+/// Where a line's quotes of a kind stand. An apostrophe inside a word is none.
+pub(super) fn standing(line: &str, quote: char) -> impl Iterator<Item = usize> {
+    let stands = move |at: &usize| {
+        let before = line.get(..*at).and_then(|part| part.chars().next_back());
+        let after = line.get(*at + quote.len_utf8()..).and_then(|part| part.chars().next());
+        !(before.is_some_and(is_word) && after.is_some_and(is_word))
+    };
+    line.match_indices(quote).map(|(at, _)| at).filter(stands)
 }
 
 /// Namespaces of tools. They go with the tool's old name.
@@ -149,12 +169,19 @@ pub(super) fn mend_joints(text: &str, tools: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (_, tool) in tools {
         let once = format!("`{tool}`");
-        for joint in [" and ", " or ", ", ", "/", " / ", ", and ", ", or "] {
+        let say_once = |mut text: String, joint: &str| {
             let twice = format!("{once}{joint}{once}");
             while text.contains(&twice) {
                 text = text.replace(&twice, &once);
             }
+            text
+        };
+        text = say_once(text, ", ");
+        // The last word of a list keeps what joins it to the others.
+        for joint in [", and ", ", or ", " and ", " or "] {
+            text = text.replace(&format!(", {once}{joint}{once}"), &format!("{joint}{once}"));
         }
+        text = [" and ", " or ", ", ", "/", " / ", ", and ", ", or "].into_iter().fold(text, say_once);
         let vowel = tool.starts_with(['a', 'e', 'i', 'o', 'u']);
         for (wrong, right) in [("a", "an"), ("A", "An")].map(|(a, an)| if vowel { (a, an) } else { (an, a) }) {
             for before in [" ", "(", "\n"] {

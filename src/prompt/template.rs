@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::check::Places;
+use super::check::{Places, is_word};
 use super::markdown::{TakenOut, bare_title, heading};
+use super::spelling::standing;
 
 /// A text whose holes are filled or closed.
 #[derive(Debug, Default)]
@@ -40,7 +41,8 @@ pub(super) fn fill(text: &str, marks: &[&str], tool: &dyn Fn(&str) -> String, ke
         }
         None => text,
     };
-    fill_text(prompt, &mut filled, tool, keep);
+    let escaped = filled.source || prompt.contains("${");
+    fill_text(prompt, escaped, &mut filled, tool, keep);
     let mut places = Places::of(text);
     for (address, section) in &mut filled.removed {
         section.line = Some(places.at(address.saturating_sub(text.as_ptr() as usize)).line);
@@ -55,9 +57,15 @@ impl Filled {
     }
 }
 
-/// Fills and closes the holes of a piece of prompt at the end of what is filled already.
-fn fill_text(prompt: &str, filled: &mut Filled, tool: &dyn Fn(&str) -> String, keep: &dyn Fn(&str) -> bool) {
-    let escaped = filled.source || prompt.contains("${");
+/// Fills and closes the holes of a piece of prompt at the end of what is filled already. `escaped` tells whether it is as a template
+/// literal holds it, with strokes before backticks.
+fn fill_text(
+    prompt: &str,
+    escaped: bool,
+    filled: &mut Filled,
+    tool: &dyn Fn(&str) -> String,
+    keep: &dyn Fn(&str) -> bool,
+) {
     let mut output = std::mem::take(&mut filled.text);
     let mut at = 0;
     let mut patience = MOST_VAIN_BYTES;
@@ -75,7 +83,7 @@ fn fill_text(prompt: &str, filled: &mut Filled, tool: &dyn Fn(&str) -> String, k
         } else if let Some(inner) = rest.strip_prefix("${").and_then(|rest| balanced(rest, &mut patience)) {
             at += "${".len() + inner.len() + "}".len();
             filled.text = output;
-            close_hole(inner, prompt.get(at..).unwrap_or_default(), filled, tool, keep);
+            at += close_hole(inner, prompt.get(at..).unwrap_or_default(), filled, tool, keep);
             output = std::mem::take(&mut filled.text);
         } else if let Some(inner) = rest.strip_prefix("{{").and_then(variable) {
             filled.variables += 1;
@@ -98,21 +106,26 @@ fn variable(rest: &str) -> Option<&str> {
     (inner.chars().all(is_name) && !inner.trim().is_empty()).then_some(inner)
 }
 
+/// Fills or closes a hole, and tells how many bytes behind it go with it.
 fn close_hole(
     inner: &str,
     after: &str,
     filled: &mut Filled,
     tool: &dyn Fn(&str) -> String,
     keep: &dyn Fn(&str) -> bool,
-) {
+) -> usize {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if let Some(constant) = inner.trim().strip_prefix("ToolNames.").filter(|name| is_name(name)) {
         filled.tools += 1;
         let line = filled.text.rsplit('\n').next().unwrap_or_default();
         let is_quoted = line.ends_with(['\'', '"']) || line.matches('`').count() % 2 == 1;
         let quote = if is_quoted { "" } else { "`" };
+        let mut next = after.chars();
+        let closing = next.next().filter(|c| matches!(c, '\'' | '"') && !next.next().is_some_and(is_word));
+        // A quote that nothing opened.
+        let lone = closing.filter(|closing| !is_quoted && standing(line, *closing).count() % 2 == 0);
         filled.text.extend([quote, &tool(constant), quote]);
-        return;
+        return lone.map_or(0, char::len_utf8);
     }
     filled.code += 1;
     // A literal inside that begins with a heading is a section that the program chooses.
@@ -122,7 +135,7 @@ fn close_hole(
         let Some((_, title)) = bare_title(first) else { continue };
         if keep(&title) {
             filled.text.push_str("\n\n");
-            fill_text(literal.trim(), filled, tool, keep);
+            fill_text(literal.trim(), true, filled, tool, keep);
             kept = true;
         } else {
             let inner = literal.trim().lines().skip(1).filter_map(bare_title).map(|(_, inner)| inner).collect();
@@ -137,6 +150,7 @@ fn close_hole(
     } else {
         close(&mut filled.text, after);
     }
+    0
 }
 
 /// Closes a hole: where it has a line of its own, or a heading follows in the same line, nothing is left of it.
