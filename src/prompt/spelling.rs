@@ -169,25 +169,29 @@ pub(super) fn mend_joints(text: &str, tools: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (_, tool) in tools {
         let once = format!("`{tool}`");
-        let say_once = |mut text: String, joint: &str| {
-            let twice = format!("{once}{joint}{once}");
-            while text.contains(&twice) {
-                text = text.replace(&twice, &once);
-            }
-            text
-        };
-        text = say_once(text, ", ");
+        text = say_once(text, &once, ", ");
         // The last word of a list keeps what joins it to the others.
         for joint in [", and ", ", or ", " and ", " or "] {
             text = text.replace(&format!(", {once}{joint}{once}"), &format!("{joint}{once}"));
         }
-        text = [" and ", " or ", ", ", "/", " / ", ", and ", ", or "].into_iter().fold(text, say_once);
+        for joint in [" and ", " or ", ", ", "/", " / ", ", and ", ", or "] {
+            text = say_once(text, &once, joint);
+        }
         let vowel = tool.starts_with(['a', 'e', 'i', 'o', 'u']);
         for (wrong, right) in [("a", "an"), ("A", "An")].map(|(a, an)| if vowel { (a, an) } else { (an, a) }) {
             for before in [" ", "(", "\n"] {
                 text = text.replace(&format!("{before}{wrong} {once}"), &format!("{before}{right} {once}"));
             }
         }
+    }
+    text
+}
+
+/// The text in which a name that is joined to itself stands once.
+fn say_once(mut text: String, name: &str, joint: &str) -> String {
+    let twice = format!("{name}{joint}{name}");
+    while text.contains(&twice) {
+        text = text.replace(&twice, name);
     }
     text
 }

@@ -123,7 +123,7 @@ fn close_hole(
         let mut next = after.chars();
         let closing = next.next().filter(|c| matches!(c, '\'' | '"') && !next.next().is_some_and(is_word));
         // A quote that nothing opened.
-        let lone = closing.filter(|closing| !is_quoted && standing(line, *closing).count() % 2 == 0);
+        let lone = closing.filter(|closing| !is_quoted && standing(line, *closing).count().is_multiple_of(2));
         filled.text.extend([quote, &tool(constant), quote]);
         return lone.map_or(0, char::len_utf8);
     }
