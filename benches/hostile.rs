@@ -91,17 +91,43 @@ fn readers(criterion: &mut Criterion) {
 }
 
 /// Openings that nothing closes, and names that must not stay, again and again.
-const PARTS: [&str; 7] = ["${", "{{", "`", "Codex ", "- a. B. ", "'read_file ", "<example>"];
+const PARTS: [&str; 24] = [
+    "${",
+    "{{",
+    "`",
+    "Codex ",
+    "Claude ",
+    "# Sandbox\n",
+    "- a. B. ",
+    "'read_file ",
+    "${`${",
+    "<example>",
+    "(apply-patch",
+    "~~~\n",
+    "~~~~\n```\n",
+    "Title\n---\n\n",
+    "# Title\n\n",
+    "`apply patch` ",
+    "`a` ``b`` ",
+    "GPT5 ",
+    "functions.shell/read_file ",
+    "`read`, ",
+    "a\u{2013}b",
+    "'${ToolNames.EDIT}",
+    "${a\n",
+    "${x ? `# Sandbox\n` : `# Git\nb`}\n",
+];
 
 fn adapters(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("adapt");
     group.sample_size(10);
+    let (codex, qwen) = (prompt::codex(), prompt::qwen());
     for part in PARTS {
         for bytes in SIZES {
             let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(bytes / part.len()));
             group.throughput(Throughput::Bytes(bytes as u64));
-            group.bench_function(BenchmarkId::new(part, bytes), |bencher| {
-                bencher.iter(|| (prompt::codex().adapt(&text).is_ok(), prompt::qwen().adapt(&text).is_ok()));
+            group.bench_function(BenchmarkId::new(format!("{part:?}"), bytes), |bencher| {
+                bencher.iter(|| (codex.adapt(&text).is_ok(), qwen.adapt(&text).is_ok()));
             });
         }
     }

@@ -724,8 +724,7 @@ fn two_tools_that_become_one_are_named_once_however_many_stand_in_a_row() {
 }
 
 #[test]
-fn a_long_text_of_openings_and_tokens_takes_no_long_time() {
-    let start = std::time::Instant::now();
+fn a_text_of_openings_and_tokens_is_adapted_or_refused_in_few_words() {
     for part in [
         "${",
         "{{",
@@ -752,10 +751,16 @@ fn a_long_text_of_openings_and_tokens_takes_no_long_time() {
         "${a\n",
         "${x ? `# Sandbox\n` : `# Git\nb`}\n",
     ] {
-        let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(50_000 / part.len()));
-        let _ = (ADAPTERS[0].adapt(&text), ADAPTERS[1].adapt(&text));
+        let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(20_000 / part.len()));
+        for adapter in ADAPTERS.iter() {
+            match adapter.adapt(&text) {
+                Ok(adapted) => {
+                    assert!(!adapted.text.contains("${") && !adapted.text.contains("apply_patch"), "{part:?}");
+                }
+                Err(error) => assert!(error.to_string().len() < 10_000, "{part:?}"),
+            }
+        }
     }
-    assert!(start.elapsed().as_secs() < 90, "{:?}", start.elapsed());
 }
 
 /// Pieces of prompts and of what breaks them.
