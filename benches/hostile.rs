@@ -90,39 +90,14 @@ fn readers(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Openings that nothing closes, and names that must not stay, again and again.
-const PARTS: [&str; 24] = [
-    "${",
-    "{{",
-    "`",
-    "Codex ",
-    "Claude ",
-    "# Sandbox\n",
-    "- a. B. ",
-    "'read_file ",
-    "${`${",
-    "<example>",
-    "(apply-patch",
-    "~~~\n",
-    "~~~~\n```\n",
-    "Title\n---\n\n",
-    "# Title\n\n",
-    "`apply patch` ",
-    "`a` ``b`` ",
-    "GPT5 ",
-    "functions.shell/read_file ",
-    "`read`, ",
-    "a\u{2013}b",
-    "'${ToolNames.EDIT}",
-    "${a\n",
-    "${x ? `# Sandbox\n` : `# Git\nb`}\n",
-];
-
 fn adapters(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("adapt");
     group.sample_size(10);
     let (codex, qwen) = (prompt::codex(), prompt::qwen());
-    for part in PARTS {
+    // Openings that nothing closes, and names that must not stay, again and again.
+    let parts: Vec<String> =
+        serde_json::from_str(include_str!("../tests/data/hostile-prompt-parts.json")).unwrap_or_default();
+    for part in parts {
         for bytes in SIZES {
             let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(bytes / part.len()));
             group.throughput(Throughput::Bytes(bytes as u64));

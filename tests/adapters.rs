@@ -725,32 +725,8 @@ fn two_tools_that_become_one_are_named_once_however_many_stand_in_a_row() {
 
 #[test]
 fn a_text_of_openings_and_tokens_is_adapted_or_refused_in_few_words() {
-    for part in [
-        "${",
-        "{{",
-        "`",
-        "Codex ",
-        "Claude ",
-        "# Sandbox\n",
-        "- a. B. ",
-        "'read_file ",
-        "${`${",
-        "<example>",
-        "(apply-patch",
-        "~~~\n",
-        "~~~~\n```\n",
-        "Title\n---\n\n",
-        "# Title\n\n",
-        "`apply patch` ",
-        "`a` ``b`` ",
-        "GPT5 ",
-        "functions.shell/read_file ",
-        "`read`, ",
-        "a\u{2013}b",
-        "'${ToolNames.EDIT}",
-        "${a\n",
-        "${x ? `# Sandbox\n` : `# Git\nb`}\n",
-    ] {
+    let parts: Vec<String> = serde_json::from_str(include_str!("data/hostile-prompt-parts.json")).unwrap();
+    for part in parts {
         let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(20_000 / part.len()));
         for adapter in ADAPTERS.iter() {
             match adapter.adapt(&text) {
