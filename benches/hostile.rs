@@ -90,18 +90,19 @@ fn readers(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Openings that nothing closes, and names that must not stay, again and again.
-const PARTS: [&str; 7] = ["${", "{{", "`", "Codex ", "- a. B. ", "'read_file ", "<example>"];
-
 fn adapters(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("adapt");
     group.sample_size(10);
-    for part in PARTS {
+    let (codex, qwen) = (prompt::codex(), prompt::qwen());
+    // Openings that nothing closes, and names that must not stay, again and again.
+    let parts: Vec<String> =
+        serde_json::from_str(include_str!("../tests/data/hostile-prompt-parts.json")).unwrap_or_default();
+    for part in parts {
         for bytes in SIZES {
             let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(bytes / part.len()));
             group.throughput(Throughput::Bytes(bytes as u64));
-            group.bench_function(BenchmarkId::new(part, bytes), |bencher| {
-                bencher.iter(|| (prompt::codex().adapt(&text).is_ok(), prompt::qwen().adapt(&text).is_ok()));
+            group.bench_function(BenchmarkId::new(format!("{part:?}"), bytes), |bencher| {
+                bencher.iter(|| (codex.adapt(&text).is_ok(), qwen.adapt(&text).is_ok()));
             });
         }
     }

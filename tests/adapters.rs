@@ -848,43 +848,19 @@ fn the_product_has_a_capital_at_the_head_of_a_sentence() {
 }
 
 #[test]
-fn a_long_text_of_openings_and_tokens_takes_no_long_time() {
-    let start = std::time::Instant::now();
-    for part in [
-        "${",
-        "{{",
-        "`",
-        "Codex ",
-        "Claude ",
-        "# Sandbox\n",
-        "- a. B. ",
-        "'read_file ",
-        "${`${",
-        "<example>",
-        "(apply-patch",
-        "~~~\n",
-        "~~~~\n```\n",
-        "Title\n---\n\n",
-        "# Title\n\n",
-        "`apply patch` ",
-        "`a` ``b`` ",
-        "GPT5 ",
-        "functions.shell/read_file ",
-        "`read`, ",
-        "a\u{2013}b",
-        "'${ToolNames.EDIT}",
-        "\"a read_file\" ",
-        "${a\n",
-        "patch language\n",
-        "Begin Patch\n",
-        "a line of words that goes on and on in the one behind it, which does so\n",
-        "Codex says a line of words that goes on and on in the one behind it\n",
-        "${x ? `# Sandbox\n` : `# Git\nb`}\n",
-    ] {
-        let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(50_000 / part.len()));
-        let _ = (ADAPTERS[0].adapt(&text), ADAPTERS[1].adapt(&text));
+fn a_text_of_openings_and_tokens_is_adapted_or_refused_in_few_words() {
+    let parts: Vec<String> = serde_json::from_str(include_str!("data/hostile-prompt-parts.json")).unwrap();
+    for part in parts {
+        let text = format!("# Core Mandates\n\napply_patch\n{}", part.repeat(20_000 / part.len()));
+        for adapter in ADAPTERS.iter() {
+            match adapter.adapt(&text) {
+                Ok(adapted) => {
+                    assert!(!adapted.text.contains("${") && !adapted.text.contains("apply_patch"), "{part:?}");
+                }
+                Err(error) => assert!(error.to_string().len() < 10_000, "{part:?}"),
+            }
+        }
     }
-    assert!(start.elapsed().as_secs() < 90, "{:?}", start.elapsed());
 }
 
 /// Pieces of prompts and of what breaks them.

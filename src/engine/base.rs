@@ -28,21 +28,6 @@ pub enum BuildError {
     Kit(#[from] KitError),
 }
 
-/// The output caps under which no answer can be as long as the policy or the kit demands.
-pub(crate) fn floors_above_caps(policy: &Policy, kit: &Kit) -> Vec<KitError> {
-    let min_body_tokens = policy.min_body_tokens.unwrap_or(kit.min_body_tokens);
-    let of_routes = policy
-        .model_policies
-        .iter()
-        .enumerate()
-        .filter_map(|(index, own)| Some((format!("model_policies[{index}].max_tokens"), own.max_tokens?)));
-    std::iter::once(("max_tokens".to_owned(), policy.max_tokens))
-        .chain(of_routes)
-        .filter(|(_, max_tokens)| (1..min_body_tokens).contains(max_tokens))
-        .map(|(cap, max_tokens)| KitError::FloorAboveCap { kit: kit.id.clone(), min_body_tokens, cap, max_tokens })
-        .collect()
-}
-
 /// Gives ids to compactions and checkpoints.
 pub trait IdSource: Send {
     /// Id of the compaction whose `compaction/start` gets the seq.
@@ -99,7 +84,7 @@ impl BaseEngine {
     pub fn new(policy: Policy, kit: Kit, rule_set: RuleSet) -> Result<Self, BuildError> {
         policy.validate()?;
         kit.validate()?;
-        if let Some(fault) = floors_above_caps(&policy, &kit).into_iter().next() {
+        if let Some(fault) = kit.floors_above_caps(&policy).into_iter().next() {
             return Err(fault.into());
         }
         let rules = rule_set.rules();

@@ -19,7 +19,6 @@ mod shrink;
 mod transaction;
 mod triggers;
 
-pub(crate) use base::floors_above_caps;
 pub use base::{BaseEngine, BuildError, IdSource, LogIds};
 pub use drivers::{Hosted, compact, compact_async, compact_shared};
 pub use error::{Busy, CompactionError, Failure, SummaryFailure};

@@ -1,5 +1,6 @@
 //! The size of the next request in bytes, kept up event by event.
 
+use crate::message::json::json_bytes;
 use crate::meter::total;
 use crate::policy::{Situation, Unsent};
 use crate::session::{Event, EventData, Session, SurfaceOp};
@@ -18,11 +19,11 @@ impl RequestBytes {
     pub(super) fn of_next(&mut self, session: &Session, situation: &Situation) -> u64 {
         self.sync(session);
         let unsent = match &situation.unsent {
-            Unsent::Message(message) => json_bytes(message),
+            Unsent::Message(message) => json_bytes(message) as u64,
             _ => 0,
         };
         let header = situation.header_over(session);
-        let header = header.as_ref().or(session.request_header()).map_or(0, json_bytes);
+        let header = header.as_ref().or(session.request_header()).map_or(0, |header| json_bytes(header) as u64);
         total([self.surface, unsent, header].into_iter())
     }
 
@@ -50,23 +51,5 @@ fn bytes_on_surface(event: &Event) -> u64 {
     let message = event.surface_op.as_ref().and(event.data.message());
     message
         .filter(|message| !(is_answer && message.content.is_empty()))
-        .map_or(0, |message| json_bytes(message.as_ref()))
-}
-
-/// The length of a value as JSON, which is counted and not kept.
-fn json_bytes(value: &impl serde::Serialize) -> u64 {
-    struct Count(u64);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // What cannot be written as JSON cannot have entered the log.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
+        .map_or(0, |message| json_bytes(message.as_ref()) as u64)
 }

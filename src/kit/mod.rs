@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Policy;
+
 /// How a checkpoint is told from the messages around it: the texts of its first and last block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -313,6 +315,19 @@ impl Kit {
     /// Checks that the kit can work; the first fault is returned.
     pub fn validate(&self) -> Result<(), KitError> {
         self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The output caps of a policy under which no answer can be as long as the policy or this kit demands.
+    pub(crate) fn floors_above_caps(&self, policy: &Policy) -> Vec<KitError> {
+        let min_body_tokens = policy.min_body_tokens.unwrap_or(self.min_body_tokens);
+        let of_routes = policy.model_policies.iter().enumerate();
+        let of_routes =
+            of_routes.filter_map(|(index, own)| Some((format!("model_policies[{index}].max_tokens"), own.max_tokens?)));
+        std::iter::once(("max_tokens".to_owned(), policy.max_tokens))
+            .chain(of_routes)
+            .filter(|(_, max_tokens)| (1..min_body_tokens).contains(max_tokens))
+            .map(|(cap, max_tokens)| KitError::FloorAboveCap { kit: self.id.clone(), min_body_tokens, cap, max_tokens })
+            .collect()
     }
 
     /// Checks that the kit can work and returns every fault.

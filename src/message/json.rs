@@ -12,6 +12,24 @@ pub(crate) fn json_text(value: &Value) -> String {
     text
 }
 
+/// Bytes of a value as JSON, which is counted and not kept.
+pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail, and what cannot be written as JSON is in no log.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 /// Number of UTF-16 code units of a text.
 pub(crate) fn utf16_len(text: &str) -> u64 {
     if text.is_ascii() {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::breaker::{Breaker, BreakerLimit};
-use crate::engine::{BaseEngine, BuildError, CompactionEngine, floors_above_caps};
+use crate::engine::{BaseEngine, BuildError, CompactionEngine};
 use crate::kit::{Kit, KitError};
 use crate::policy::{BreakerPolicy, Knob, Policy, PolicyError, PolicyService, RuleSet, Settings, SettingsError};
 use crate::prompt::{Persona, PromptError, PromptFault, PromptVariables, ToolMap};
@@ -235,7 +235,7 @@ impl Preset {
         faults.extend(self.unknown_tools().map(|tool| PresetFault::UnknownTool { tool: tool.into() }));
         faults.extend(self.kit.faults().into_iter().map(PresetFault::from));
         faults.extend(self.policy.faults().into_iter().map(PresetFault::from));
-        faults.extend(floors_above_caps(&self.policy, &self.kit).into_iter().map(PresetFault::from));
+        faults.extend(self.kit.floors_above_caps(&self.policy).into_iter().map(PresetFault::from));
         if let Some(service) = &self.policy_service {
             if service.name.trim().is_empty() {
                 faults.push(PresetFault::Empty { field: "policyService.name" });

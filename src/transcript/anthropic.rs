@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::assembly::{Assembly, Item, opaque, opaque_item, result_message};
-use super::limits::{bytes_of, keep_limits};
+use super::limits::keep_limits;
 use super::outline::{
     CallRules, Content, Exporter, NO_CONTENT, NO_RESULT, Outline, Part, USER_TURN, arguments_object, contents,
     media_or_marker, merge_neighbours, usable_name,
@@ -16,6 +16,7 @@ use super::provenance::user_items;
 use super::report::{Change, ExportReport, Repair};
 use super::validate::anthropic::{MOST_REQUEST_BYTES, takes_block, takes_in_result};
 use super::{Rule, Target, TranscriptError, WriteOptions};
+use crate::message::json::json_bytes;
 use crate::message::{Block, Extra, MediaBlock, MediaKind, Message, Role, TextBlock, ToolCall, ToolResult, Usage};
 use crate::session::{Seq, Session};
 
@@ -233,7 +234,7 @@ pub(super) fn write(session: &Session, exporter: &mut Exporter<'_>) -> Result<Va
         value.insert("tools".into(), tools);
     }
     let value = Value::Object(value);
-    let bytes = bytes_of(&value);
+    let bytes = json_bytes(&value);
     if bytes > MOST_REQUEST_BYTES && exporter.options.profile.holds(Rule::AnthropicRequestSize) {
         // Pictures and documents have gone already, and no text is dropped in silence.
         let why = format!(
@@ -278,7 +279,7 @@ fn write_messages(outline: &Outline<'_>, exporter: &mut Exporter<'_>) -> Vec<Val
         messages.insert(0, (0, "user", vec![json!({ "type": "text", "text": USER_TURN })]));
     }
     let mut messages = merge_neighbours(messages, |_| true, &mut exporter.report);
-    let fixed = outline.system.map_or(0, str::len) + outline.tools.iter().map(bytes_of).sum::<usize>();
+    let fixed = outline.system.map_or(0, str::len) + outline.tools.iter().map(json_bytes).sum::<usize>();
     keep_limits(&mut messages, fixed, &mut exporter.report);
     if let Some((seq, "assistant", content)) = messages.last_mut() {
         cut_blank_end(content, *seq, &mut exporter.report);

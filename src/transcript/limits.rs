@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::report::{Change, ExportReport};
 use super::validate::image::pixels;
+use crate::message::json::json_bytes;
 use crate::session::Seq;
 
 /// Longest side of a picture, in pixels.
@@ -22,7 +23,7 @@ pub(super) fn keep_limits(
     fixed_bytes: usize,
     report: &mut ExportReport,
 ) {
-    let bytes: usize = messages.iter().flat_map(|(_, _, content)| content).map(bytes_of).sum();
+    let bytes: usize = messages.iter().flat_map(|(_, _, content)| content).map(json_bytes).sum();
     let mut media: Vec<(Seq, &mut Value)> = Vec::new();
     for (seq, _, content) in messages {
         for block in content {
@@ -36,7 +37,7 @@ pub(super) fn keep_limits(
         let size = data_of(block).and_then(pixels);
         let is_too_long = size.is_some_and(|(width, height)| width.max(height) > longest);
         if is_too_long || left > MOST_BYTES {
-            left = left.saturating_sub(bytes_of(block));
+            left = left.saturating_sub(json_bytes(block));
             *block = json!({ "type": "text", "text": format!("[{} omitted]", kind_of(block)) });
             report.note(Change::MediaReplaced, seq);
         }
@@ -62,22 +63,4 @@ fn collect<'v>(seq: Seq, block: &'v mut Value, media: &mut Vec<(Seq, &'v mut Val
         }
         _ => {}
     }
-}
-
-/// Bytes of the JSON text of a value.
-pub(super) fn bytes_of(value: &Value) -> usize {
-    struct Counter(usize);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    // Counting cannot fail, and a value serialises.
-    let _ = serde_json::to_writer(&mut counter, value);
-    counter.0
 }
