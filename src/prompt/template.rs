@@ -117,7 +117,7 @@ fn close_hole(
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if let Some(constant) = inner.trim().strip_prefix("ToolNames.").filter(|name| is_name(name)) {
         filled.tools += 1;
-        let line = filled.text.rsplit('\n').next().unwrap_or_default();
+        let line = last_line(&filled.text);
         let is_quoted = line.ends_with(['\'', '"']) || line.matches('`').count() % 2 == 1;
         let quote = if is_quoted { "" } else { "`" };
         let mut next = after.chars();
@@ -153,9 +153,17 @@ fn close_hole(
     0
 }
 
+/// The last line of a text, as far back as a line of a prompt is long.
+fn last_line(text: &str) -> &str {
+    const MOST_LINE_BYTES: usize = 4_096;
+    let from = text.len().saturating_sub(MOST_LINE_BYTES);
+    let tail = (from..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default();
+    tail.rsplit('\n').next().unwrap_or_default()
+}
+
 /// Closes a hole: where it has a line of its own, or a heading follows in the same line, nothing is left of it.
 fn close(output: &mut String, after: &str) {
-    let line = output.rsplit('\n').next().unwrap_or_default();
+    let line = last_line(output);
     let alone = line.trim_matches([' ', '\t', CLOSED_HOLE]).is_empty();
     let ends = after.chars().find(|c| !matches!(c, ' ' | '\t')).is_none_or(|c| c == '\n');
     let heading = after.trim_start_matches([' ', '\t']).starts_with('#');
