@@ -119,6 +119,28 @@ fn results_in_another_order_twice_or_of_unknown_calls_change_nothing_that_they_s
 }
 
 #[test]
+fn an_id_that_comes_again_means_the_newest_call_and_parallel_ones_in_their_order() {
+    let say = |calls: &[(&str, &str)]| {
+        let calls = calls.iter().map(|(id, name)| Block::tool_call(*id, *name, "{}")).collect();
+        Message::assistant("a", model(), calls)
+    };
+    let mut ledger = EngineeringLedger::new(table());
+    ledger.take(&say(&[("1", "run_checks")]));
+    // It was never answered, and its id comes again.
+    ledger.take(&say(&[("1", "read")]));
+    ledger.result("1", true, "");
+    assert_eq!((ledger.count(Check).unanswered, ledger.is_red(), ledger.last_tool()), (1, false, None));
+    ledger.take(&say(&[("1", "read"), ("1", "run_checks"), ("1", "edit_rung")]));
+    for is_error in [true, false, true] {
+        ledger.result("1", is_error, "");
+    }
+    assert_eq!(ledger.count(Check), LedgerCount { calls: 2, failed: 0, unanswered: 1 });
+    assert_eq!(ledger.count(Write), LedgerCount { calls: 1, failed: 1, unanswered: 0 });
+    ledger.result("1", true, "");
+    assert_eq!(ledger.last_tool(), Some(("edit_rung", false)), "a fourth result answers nothing");
+}
+
+#[test]
 fn a_session_is_folded_with_what_its_checkpoints_hide() {
     let mut session = session();
     let content = vec![Block::tool_call("1", "run_checks", r#"{"path":"line.L5X"}"#)];

@@ -1,6 +1,6 @@
 //! The ledger of engineering work: what was read, checked, written and verified, and which checks are red.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,7 +119,8 @@ pub struct EngineeringLedger {
     counts: BTreeMap<EngineeringKind, LedgerCount>,
     artifacts: BTreeSet<String>,
     checks: Vec<LedgerCheck>,
-    open: HashMap<String, OpenCall>,
+    /// Calls without a result by their id, which may come again. None is a call that the table does not list.
+    open: HashMap<String, VecDeque<Option<OpenCall>>>,
     last_tool: Option<(String, bool)>,
 }
 
@@ -156,6 +157,8 @@ impl EngineeringLedger {
 
     /// Takes the calls and results of a message.
     pub fn take(&mut self, message: &Message) {
+        // A result answers the newest message that has its call, and within that the calls of one id in their order.
+        message.tool_calls().for_each(|call| drop(self.open.remove(&call.id)));
         for block in &message.content {
             match block {
                 Block::ToolCall(call) => self.call(call),
@@ -168,9 +171,14 @@ impl EngineeringLedger {
         }
     }
 
-    /// Takes a call. One of a tool that is not in the table is left out.
+    /// Takes a call. One of a tool that is not in the table is not counted.
     pub fn call(&mut self, call: &ToolCall) {
-        let Some(tool) = self.table.get(&call.name) else { return };
+        let listed = self.listed(call);
+        self.open.entry(call.id.clone()).or_default().push_back(listed);
+    }
+
+    fn listed(&mut self, call: &ToolCall) -> Option<OpenCall> {
+        let tool = self.table.get(&call.name)?;
         let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
         let named = tool.artifacts.iter().filter_map(|key| arguments.get(key)?.as_str()).map(str::to_owned);
         let artifacts: Vec<String> = named.filter(|text| !text.is_empty()).collect();
@@ -178,12 +186,17 @@ impl EngineeringLedger {
         let count = self.counts.entry(tool.kind).or_default();
         count.calls += 1;
         count.unanswered += 1;
-        self.open.insert(call.id.clone(), OpenCall { tool: call.name.clone(), artifacts });
+        Some(OpenCall { tool: call.name.clone(), artifacts })
     }
 
     /// Takes a result. One that answers no open call of the ledger is left out.
     pub fn result(&mut self, call_id: &str, is_error: bool, text: &str) {
-        let Some(OpenCall { tool, artifacts }) = self.open.remove(call_id) else { return };
+        let Some(calls) = self.open.get_mut(call_id) else { return };
+        let call = calls.pop_front().flatten();
+        if calls.is_empty() {
+            self.open.remove(call_id);
+        }
+        let Some(OpenCall { tool, artifacts }) = call else { return };
         let Some(entry) = self.table.get(&tool) else { return };
         let says_no = || {
             let pointer = entry.verdict.as_deref()?;
