@@ -343,15 +343,18 @@ fn thinking_that_holds(parts: &[Part<'_>]) -> Vec<bool> {
 
 /// Whether anything of a message is written. Thinking alone is not: nothing follows it.
 fn is_written(part: &Part<'_>) -> bool {
-    part.message.content.iter().any(|block| match block {
+    part.message.content.iter().any(|block| is_taken(block, part.is_answer) && !is_thinking(block))
+}
+
+/// Whether the API takes a block, where its thinking is sent.
+fn is_taken(block: &Block, is_answer: bool) -> bool {
+    match block {
         Block::Text(text) => !text.text.trim().is_empty(),
         Block::Media(_) => true,
-        Block::ToolCall(_) => part.is_answer,
-        Block::Opaque(opaque) => {
-            !is_redacted(block) && opaque_item(opaque, API).is_some_and(|item| takes_block(part.is_answer, item))
-        }
-        Block::Reasoning(_) | Block::ToolResult(_) => false,
-    })
+        Block::ToolCall(_) | Block::Reasoning(_) => is_answer,
+        Block::ToolResult(_) => false,
+        Block::Opaque(block) => opaque_item(block, API).is_some_and(|item| takes_block(is_answer, item)),
+    }
 }
 
 /// The thinking of a turn while it is being looked at.
@@ -384,10 +387,7 @@ impl Turn {
             self.message.is_first = !self.has_messages;
             self.has_messages = true;
         }
-        for block in &part.message.content {
-            if block.as_text().is_some_and(|text| text.trim().is_empty()) {
-                continue;
-            }
+        for block in part.message.content.iter().filter(|block| is_taken(block, true)) {
             let thinks = is_thinking(block);
             self.unsigned |= matches!(block, Block::Reasoning(text) if !is_signed(text));
             let message = &mut self.message;

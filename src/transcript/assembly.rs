@@ -305,6 +305,11 @@ impl Assembly {
             writer.write(piece, &mut items, &mut self.report, index == last)?;
         }
         let session = writer.finish()?;
+        // An answer without content is in the log and is no message.
+        if session.messages().next().is_none() {
+            let (format, records) = (self.report.format, self.report.records);
+            return Err(TranscriptError::NoConversation { format, records });
+        }
         Ok(Import { session, format: self.report.format, report: self.report, resume: self.resume })
     }
 }

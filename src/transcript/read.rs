@@ -337,7 +337,7 @@ fn read_harness(buffered: Vec<RawLine>, lines: &mut LineReader<'_>) -> Result<Im
         if let Some(line) = loaded.torn_line {
             report.repair(Repair::TornRecord, line as u64);
         }
-        if loaded.session.nodes().is_empty() {
+        if loaded.session.messages().next().is_none() {
             return Err(TranscriptError::NoConversation { format: Format::Harness, records: report.records });
         }
         let session = loaded.session;
