@@ -200,7 +200,7 @@ fn codex_a_turn_is_taken_back_by_how_many_the_person_began_behind_the_fold() {
 
 #[test]
 fn codex_a_message_of_another_agent_goes_back_as_what_it_was() {
-    let message = json!({"type": "agent_message", "author": "/root/worker", "recipient": "/root", "content": [
+    let message = json!({"type": "agent_message", "author": "/lead/worker", "recipient": "/lead", "content": [
         {"type": "input_text", "text": "The parser is done."}, {"type": "encrypted_content", "encrypted_content": "x"}]});
     let import = lines(&[
         json!({"type": "session_meta", "payload": {"id": "s"}}),
